@@ -233,3 +233,13 @@ def open_ground() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(os.path.realpath(name))
+
+
+@pytest.fixture(scope="module")
+def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a browser for a module's tests; without one skip them, except in continuous
+    integration."""
+    from tests.servers import browser  # few modules show pages
+
+    with browser.running_or_skip(tmp_path_factory.mktemp("browser")) as address:
+        yield address

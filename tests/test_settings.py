@@ -135,12 +135,12 @@ def test_flags_as_text_are_validated_too() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "accepted"),
     [
-        ("selection.threshold", "abc", "takes a number from 0 to 1"),
+        ("selection.threshold", "abc", "accepts a number from 0 to 1"),
         (
             "bundle.ceilings",
             {"projects": 0.1},
             (
-                "takes NAME=VALUE pairs: NAME is one of session, project, user, governance; VALUE"
+                "accepts NAME=VALUE pairs: NAME is one of session, project, user, governance; VALUE"
                 " is a number from 0 to 1"
             ),
         ),
@@ -148,16 +148,16 @@ def test_flags_as_text_are_validated_too() -> None:
             "memory.max_rows",
             {"graph": 0},
             (
-                "takes NAME=VALUE pairs: NAME is one of session, project, user, vector, graph,"
+                "accepts NAME=VALUE pairs: NAME is one of session, project, user, vector, graph,"
                 " governance; VALUE is a whole number from 1 up"
             ),
         ),
-        ("selection.top_k", "0", "takes a whole number from 1 up"),
-        ("judge.pack_size", "61", "takes a whole number from 1 to 60"),
-        ("judge.sees", "all", "takes one of task, full"),
-        ("budget.max_usd", "much", "takes dollars from 0 to 1,000,000"),
-        ("budget.deadline_s", "-1", "takes a number above 0, at most 31,536,000"),
-        ("index.git", "maybe", "takes true or false"),
+        ("selection.top_k", "0", "accepts a whole number from 1 up"),
+        ("judge.pack_size", "61", "accepts a whole number from 1 to 60"),
+        ("judge.sees", "all", "accepts one of task, full"),
+        ("budget.max_usd", "much", "accepts dollars from 0 to 1,000,000"),
+        ("budget.deadline_s", "-1", "accepts a number above 0, at most 31,536,000"),
+        ("index.git", "maybe", "accepts true or false"),
     ],
 )
 def test_the_error_says_what_an_option_takes(name: str, value: object, accepted: str) -> None:

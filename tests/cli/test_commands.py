@@ -32,7 +32,7 @@ def test_without_a_key(xscore: Run, basket: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "def total" in done.stdout
     assert done.stderr.count("OPENAI_API_KEY") == 1
-    assert "no model judged" in done.stderr
+    assert "no model" in done.stderr
     answer = json.loads(xscore("ask", TASK, "--json", cwd=basket).stdout)
     assert (
         answer["answer"] is None
@@ -84,6 +84,7 @@ def test_what_a_turn_is_given_is_in_the_receipt(
         "kinds": ["function"],
         "layers": [],
         "within": [],
+        "also": [],
     }
     lines = [json.loads(line) for line in (basket / "scores.jsonl").read_text().splitlines()]
     assert len(lines) == answer["coverage"]["candidates"] == 2

@@ -129,7 +129,7 @@ def test_several_options_never_widen_a_wipe(
     [
         ((), "no memory was named"),
         (("--layer", "graph", "--yes"), "comes from files"),
-        (("--kind", "todo"), "no terminal to ask on"),
+        (("--kind", "todo"), "no terminal to ask for confirmation"),
     ],
 )
 def test_wipe_refuses(

@@ -91,7 +91,7 @@ def test_index_and_answer_are_timed_apart() -> None:
 
     latency = receipts.ANSWER.latency
     slow = replace(receipts.ANSWER, latency=replace(latency, index=20.0, total=20.5))
-    assert "20 s for the index + 0.5 s" in render_cost_line(slow)
+    assert "20 s (20 s for the index)" in render_cost_line(slow)
     assert "index" not in render_cost_line(
         replace(slow, latency=replace(latency, index=0.2, total=0.7))
     )
@@ -101,4 +101,4 @@ def test_how_to_get_a_model_is_said_once_a_day(shop: Path, xscore: Run) -> None:
     """The second answer of a day ends without the hint; that no model judged is said each time."""
     first, second = (xscore("ask", TASK, cwd=shop).stderr for _ in range(2))
     assert "OPENAI_API_KEY" in first and "OPENAI_API_KEY" not in second
-    assert "no model judged" in first and second.count("no model judged") == 1
+    assert "no model" in first and second.count("no model ") == 1

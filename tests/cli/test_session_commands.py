@@ -203,7 +203,10 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
         xscore("estimate", "and two?", "--continue", "--json", *flags[:2], cwd=root).stdout
     )["judge"]
     continued = xscore("ask", "and two?", "--continue", *flags, cwd=root)
-    assert f'carried: {guess["carried"]} from {first["turn_id"]} "add one"' in continued.stderr
+    assert (
+        f'earlier questions: {guess["carried"]} from {first["turn_id"]} "add one"'
+        in continued.stderr
+    )
     assert f"{guess['carried']} carried" in xscore("session", "list", cwd=root).stdout
     (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
     assert (listed["thread"], listed["tasks"], listed["carried"]) == ("sums/1", 2, guess["carried"])

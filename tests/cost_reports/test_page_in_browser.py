@@ -1,7 +1,7 @@
 """The page in a real browser: no foreign code, nothing loaded, everything can be reached, sorted
 and printed."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,6 @@ CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => 
 
 
 pytestmark = pytest.mark.verify
-
-
-@pytest.fixture(scope="module")
-def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a browser for these tests; without one skip them, except in continuous integration."""
-    with browser.running_or_skip(tmp_path_factory.mktemp("browser")) as address:
-        yield address
 
 
 @pytest.fixture

@@ -266,7 +266,7 @@ def test_each_vendor_has_its_own_variables() -> None:
             "belongs to openrouter.ai",
         ),
         ("openrouter:", {"OPENROUTER_API_KEY": "sk-or-v1-012345"}, UsageError, "names no model"),
-        ("fireworks", {"FIREWORKS_API_KEY": "fw_0123456789"}, UsageError, "names no known model"),
+        ("fireworks", {"FIREWORKS_API_KEY": "fw_0123456789"}, UsageError, "is not a known model"),
     ],
 )
 def test_what_cannot_be_sent_is_said_before_anything_is(

@@ -160,3 +160,25 @@ def filled(form: str, seed: int) -> tuple[str, list[str]]:
 
     text = re.sub(r"\{([A-Za-z]+?)(\d*)\}", fill, form)
     return text.replace("{{", "{").replace("}}", "}"), parts
+
+
+PROSE = [
+    "use password={} for staging",
+    "log in with password={}, then go on",
+    "the db password is {}",
+    "The password is {} and the user is bob.",
+    "the staging password for bob is {} on host db1",
+    "the password was changed to {}!",
+    'The password is "{}"',
+    "db password: {}, user: bob",
+    "  password = {}",
+]
+SAID = [
+    "hunter2",
+    "tigerlily",
+    "letmeinplease",
+    "correct-horse",
+    "Winter2024!x",
+    "pa$$eTrVNxQ",
+    "471182x",
+]

@@ -191,7 +191,7 @@ def render_carried(answer: Answer) -> str:
         if share.task:
             task = f" {quote_task(share.task)}"
         places.append(f"{share.memories:,} from {share.turn_id}{task}")
-    line = f"carried: {', '.join(places)}"
+    line = f"judged under earlier questions: {', '.join(places)}"
     if len(over.under) > CARRIED_SHOWN:
         line += f" and {len(over.under) - CARRIED_SHOWN} more"
     if over.because:
@@ -226,7 +226,7 @@ def render_routing(answer: Answer) -> str:
         ceiling = plan.ceilings.get(layer.layer)
         share = "what the others leave"
         if ceiling is not None:
-            share = f"at most {format_share(ceiling, 1)} of the bundle"
+            share = f"at most {format_share(ceiling, 1)} of the context"
         problem = ""
         if layer.problem:
             problem = f"not read: {one_line(layer.problem)}"
@@ -243,20 +243,21 @@ def render_cost_line(answer: Answer) -> str:
     `~` marks dollars that rest on estimated token counts; one unpriced call makes the turn
     unpriced.
     """
-    parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
+    candidates = counted(answer.coverage.candidates, "memory", "memories")
+    parts = [f"kept {len(answer.selected)} of {candidates}"]
     spent = answer.spent()
     if answer.judge.by_model or spent.calls:
         calls = counted(spent.calls, "call")
         failed = spent.attempts - spent.calls
         if failed:
             calls += f" ({counted(failed, 'attempt')} failed)"
-        parts += [calls, f"{answer.coverage.cached:,} cached"]
+        parts += [calls, f"{answer.coverage.cached:,} from the cache"]
     if answer.coverage.carried:
-        parts.append(f"{answer.coverage.carried:,} carried")
+        parts.append(f"{answer.coverage.carried:,} from earlier questions")
     if answer.second_draws.drawn:
         parts.append(f"{answer.second_draws.drawn:,} judged twice")
     if not answer.judge.by_model:
-        parts.append("lexical, no model judged")
+        parts.append("ranked by words, no model")
     elif answer.ranked_by:
         parts.append("ranked by words alone")
     parts.extend(_tokens(spent.usage))
@@ -278,20 +279,21 @@ def _assumption(answer: Answer) -> str:
 def _took(latency: Latency) -> str:
     if latency.index < INDEX_SHOWN_FROM_S:
         return format_seconds(latency.total)
-    rest = max(0.0, latency.total - latency.index)
-    return f"{format_seconds(latency.index)} for the index + {format_seconds(rest)}"
+    total, index = format_seconds(latency.total), format_seconds(latency.index)
+    return f"{total} ({index} for the index)"
 
 
 def _tokens(used: Usage) -> list[str]:
     if not used.input_tokens and not used.output_tokens:
         return []
     of_input = _parts(
-        (used.cached_input_tokens, "prefix-cached"), (used.cache_write_tokens, "written")
+        (used.cached_input_tokens, "from the host's cache"),
+        (used.cache_write_tokens, "written to it"),
     )
     of_output = _parts((used.reasoning_tokens, "reasoning"))
     return [
-        f"{format_tokens(used.input_tokens)} in{of_input} / {format_tokens(used.output_tokens)}"
-        f" out{of_output}"
+        f"{format_tokens(used.input_tokens)} tokens in{of_input} /"
+        f" {format_tokens(used.output_tokens)} out{of_output}"
     ]
 
 

@@ -204,7 +204,7 @@ def cut_in_words(answer: Answer) -> str:
     """
     shown_kinds = {memory.kind for memory in (*answer.selected, *answer.near_misses)}
     if shown_kinds.isdisjoint(answer.thresholds):
-        return f"{answer.threshold:g}"
+        return f"the threshold of {answer.threshold:g}"
     return "the threshold of their kind"
 
 
@@ -303,7 +303,7 @@ def _entry(memory: Selected) -> list[str]:
     if below := _below(memory):
         head += faint(f" {below}")
     if memory.carried_from:
-        head += faint("  (carried: judged under an earlier wording)")
+        head += faint("  (judged under an earlier question)")
     if memory.is_suspicious:
         head += faint("  (gives instructions to its reader)")
     if memory.is_stale:

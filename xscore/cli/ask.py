@@ -96,8 +96,8 @@ def ask(task: str | None, flags: Flags) -> int:
 
     TASK is the question or the change you want to make; `-` reads it from standard input. The index
     is brought up to date first. The answer goes to standard output; the chosen memories, near
-    misses and the cost go to standard error. Without a key the lexical judge scores; a terminal is
-    shown the ranking instead of an answer, a pipe the context.
+    misses and the cost go to standard error. Without an API key the lexical judge ranks: terminals
+    show the ranking, pipes get the context.
     """
     batch: Path | None = flags.given["batch"]
     if batch is not None and task is not None:
@@ -242,10 +242,9 @@ def context(
 
     Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK
     from standard input.
-    PATHs are files or folders to look in. `--format lines` prints
-    `path:lines  score  reason` a memory, and on standard error those that passed without a place;
-    it and -l exit with 1 if nothing was chosen. `--json` prints the whole receipt, with the context
-    (but no lines) in it.
+    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` for
+    each memory, and those that passed without a place on standard error; it and -l exit with 1 if
+    nothing was chosen. `--json` prints the whole receipt, with the context (but no lines) in it.
     """
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:

@@ -156,7 +156,7 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         ]
     carried = ""
     if judge.carried:
-        carried = f", {judge.carried:,} carried"
+        carried = f", {judge.carried:,} from earlier questions"
     parts = (
         f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached{carried}",
         counted(judge.calls, "call"),
@@ -225,7 +225,7 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
 
 def _origin(memory: "Selected") -> str:
     if memory.carried_from:
-        return f" (carried from {memory.carried_from})"
+        return f" (from an earlier question, turn {memory.carried_from})"
     if memory.cached:
         return " (cached)"
     return ""

@@ -71,7 +71,10 @@ ONE_LINE_FROM = 110
     help="Only turns of this working session (an ID or a prefix).",
 )
 @click.option(
-    "--grep", metavar="TEXT", default="", help="Only turns whose task holds this text, in any case."
+    "--grep",
+    metavar="TEXT",
+    default="",
+    help="Only turns whose task contains this text, in any case.",
 )
 def list_history(
     *,
@@ -82,8 +85,8 @@ def list_history(
     grep: str,
     flags: Flags,
 ) -> int:
-    """List past turns, newest first: when, how they ended, dollars, seconds, what was kept of how
-    much, the task.
+    """List past turns, newest first: when, how they ended, dollars, seconds, how much was kept, the
+    task.
 
     `xscore history show T` prints one of them again. Exit code 1 if no turn matches.
     """

@@ -88,7 +88,7 @@ def describe_estimate(estimate: Estimate, noun: str) -> str:
 def describe_judged_otherwise(memories: int) -> str:
     """Say why memories are judged again although they were not edited."""
     were = counted(memories, "memory was", "memories were")
-    return f"{were} judged before, without what is said now of the purpose of their file"
+    return f"{were} judged before, without the current purpose of their file"
 
 
 def format_maximum(usd: Decimal | None) -> str:

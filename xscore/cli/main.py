@@ -43,8 +43,9 @@ Ask
   continue  cli.ask:continue_turn  Finish a turn that was cut short.
   explain   cli.explain:explain  Say why a memory was or was not chosen.
   estimate  cli.explain:estimate  Count calls, tokens, dollars and minutes; send nothing.
-  show      extensions.pages.commands:show  Open a turn as a page: the map, what was chosen, the answer, the cost.
+  show      extensions.pages.commands:show  Open a turn as a page: map, choices, answer, cost.
   check     extensions.checking.commands:check  Find what a change makes outdated, and what it is missing.
+  graph     cli.graph:graph  What a file depends on, and what depends on it.
 Remember
   memory    - Decisions, failures, preferences: list, add, change and erase.
     list            cli.memory:list_memories  List memories other than code, newest first.
@@ -89,9 +90,9 @@ Measure
     run     extensions.evaluation.commands:evaluate  Run each case and measure what is found.
     mine    extensions.evaluation.mine_command:mine  Make cases from this repository's history.
     compare extensions.evaluation.compare_commands:compare_results  Compare judges, prompts, packs or settings case by case.
+    calibrate extensions.evaluation.calibrate_command:calibrate  Fit the judge's cut to a recall, measured on past commits.
     probe   extensions.evaluation.probe_command:probe  Ask with and without a layer, commits, sessions or a checkpoint.
     attack  extensions.evaluation.attack_commands:attack_judge  Hide instructions to the judge in copies of files; see if it obeys.
-  calibrate extensions.evaluation.calibrate_command:calibrate  Fit the judge's cut to a recall, measured on past commits.
   batch     - Judge a list of questions, live or by a Batch API at half price.
     list    extensions.batch.commands:list_jobs  Every job of this repository.
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
@@ -102,17 +103,17 @@ Measure
     wait    extensions.batch.commands:wait_for_jobs  Collect until everything is in.
     collect extensions.batch.commands:collect_jobs  Fetch results, send what is next.
     cancel  extensions.batch.commands:cancel_job  Cancel a job.
-Set up
-  index     cli.repository:index  Bring the memories of a repository up to date.
-  mcp       extensions.agents.mcp_command:mcp  Serve this repository to an agent (MCP, stdio).
-  watch     extensions.agents.watch:watch  Keep index and open threads up to date while you work.
-  status    cli.status:status  Show what the store of this repository holds.
-  hook      extensions.agents.hook:hook  Add context to a coding agent's prompts; agents run it.
-  doctor    cli.repository:doctor  Check keys, hosts, store and settings.
-  graph     cli.graph:graph  What a file depends on, and what depends on it.
+Agents
   agent     - Install xscore in coding agents; list where it is installed.
     list    extensions.agents.install:list_agents  Show which agents have xscore installed.
     install extensions.agents.install:install  Add xscore to an agent's files; --print, --write, --remove.
+  hook      extensions.agents.hook:hook  Add context to a coding agent's prompts; agents run it.
+  mcp       extensions.agents.mcp_command:mcp  Serve this repository to an agent (MCP, stdio).
+  watch     extensions.agents.watch:watch  Keep index and open threads up to date while you work.
+Set up
+  index     cli.repository:index  Bring the index of a repository up to date.
+  status    cli.status:status  Show what the store of this repository holds.
+  doctor    cli.repository:doctor  Check keys, hosts, store and settings.
   config    - Show the settings and where each comes from; print shell completion.
     show       cli.config:show_config  Every effective setting; --origin shows its source.
     completion cli.config:completion  Print the completion script of a shell.
@@ -149,7 +150,7 @@ EXIT_CODES: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.PARTLY: (
         "partly done, or nothing matched; candidates are unjudged, an audit found something to do,"
-        " a session file could not be read, or a question was answered with no"
+        " a session file could not be read, or you answered no to a question"
     ),
     ExitCode.USAGE: "usage; the command or a setting is wrong",
     ExitCode.NOTHING_JUDGED: (
@@ -166,7 +167,7 @@ EXIT_CODES: dict[ExitCode, str] = {
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives and what the listing says of it."""
+    """Where a command lives and what the listing says about it."""
 
     place: str
     """`-` or `+` for a group."""
@@ -223,7 +224,7 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         if entry.commands:
-            alone = f"`{cmd_name}` alone is `{cmd_name} {next(iter(entry.commands))}`."
+            alone = f"`{cmd_name}` alone runs `{cmd_name} {next(iter(entry.commands))}`."
             return LazyGroup(
                 cmd_name,
                 sections={"Commands": entry.commands},

@@ -216,10 +216,10 @@ def add_memory(
     occurrence: str,
     flags: Flags,
 ) -> None:
-    """Remember TEXT (`-`: standard input). The same words twice are one memory, counted again.
+    """Remember TEXT (`-`: standard input). The same text twice is one memory with a higher count.
 
-    Decisions go to the governance layer, preferences to your own, all else to the project's;
-    without --kind it is context. For a failure, TEXT is the error as shown: errors that differ only
+    Decisions go to the governance layer, preferences to your own, all else to the project's.
+    Without --kind it is context. For a failure, TEXT is the error as shown: errors that differ only
     in numbers, addresses, times and folders count as one failure, and one that repeats often
     becomes a pattern to avoid.
     """
@@ -373,7 +373,7 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
         body["memories"][place]["score"] = round(score, 6)
         lines[place] = f"{score:.2f}  {lines[place]}"
     is_filtered = bool(query) or is_narrow(flags)
-    none = "no memory matches; `xscore memory stats` counts what there is"
+    none = "no memory matches; `xscore memory stats` has the counts"
     if not is_filtered:
         none = "nothing is remembered yet; `xscore memory add` adds the first memory"
     terminal.print_result(body, "\n".join(lines), none=none)
@@ -448,9 +448,9 @@ def memory_stats(flags: Flags) -> None:
         for action, count in history.counts.items():
             counted_actions.append(f"{count:,} {ACTION_WORDS.get(action, action)}")
         changes = ", ".join(counted_actions)
-    by_itself = "never by itself"
+    by_itself = "never automatically"
     if history.tidied_at is not None:
-        by_itself = f"by itself {format_age(history.tidied_at, now)}"
+        by_itself = f"automatically {format_age(history.tidied_at, now)}"
     footer = f"consolidation: {by_itself}; in {REPORTED_DAYS} days: {changes}"
     flags.terminal.print_result(body, f"{table}\n\n{footer}")
 

@@ -1,4 +1,4 @@
-"""What receipts, reports and lists say of candidates, files and working sessions, in words.
+"""What receipts, reports and lists say about candidates, files and working sessions, in words.
 
 Figures are rounded; the JSON has them exact. It prints nothing.
 """

@@ -34,7 +34,7 @@ DRAWN_AFTER_S = 0.4
 """A turn that takes no longer shows no board: it would flash, and importing rich would take a
 third of the turn."""
 BREAK_S = 1_800.0
-"""Someone who asked within half an hour is not told what they were working on."""
+"""Someone who asked within half an hour is not reminded of what they were working on."""
 STAGES = {
     "index": "bringing the index up to date",
     "pool": "gathering the candidates",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def doctor(probe: bool, flags: Flags) -> int:
     """Check models, keys, hosts, store and settings, and say what to fix.
 
-    Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a
+    Exit code 3 if something needs fixing. Nothing is sent unless you pass --probe, which may cost a
     fraction of a cent and sends nothing of the repository.
     """
     diagnosis = run_with_pipeline(flags, lambda open_: open_.doctor(probe=probe), make=False)
@@ -60,7 +60,7 @@ def _render_diagnosis(diagnosis: "Diagnosis") -> str:
 def index(path: Path, flags: Flags) -> None:
     """Bring the memories of the repository around PATH up to date (default: this folder).
 
-    Only what changed is read and parsed. `ask` and `context` do this by themselves, but in a home
+    Only what changed is read and parsed. `ask` and `context` do this automatically, but in a home
     folder only after this command was given its PATH.
     """
     if not path.is_dir():  # click lets a device pass

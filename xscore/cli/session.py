@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @command()
 def show_session(flags: Flags) -> None:
-    """Show what the next turn continues: tasks and results, files, names, what is left to do."""
+    """Show what the next turn continues: tasks and results, files, names, open tasks."""
     with opened_store(flags, make=False) as store:
         session = current_session(store)
         now = store.clock()
@@ -72,7 +72,7 @@ def resume_thread(thread: str, flags: Flags) -> None:
 
 @command()
 def begin_fresh(flags: Flags) -> None:
-    """Begin a new session on this branch; the one before stays, and `resume` goes back to it."""
+    """Begin a new session on this branch; the previous one stays, and `resume` returns to it."""
     with opened_store(flags) as store:
         begun = resume_session(
             store.connection,

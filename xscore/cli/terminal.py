@@ -134,7 +134,7 @@ class Terminal(Struct):
         otherwise: printed after a no.
         default: what Enter means.
 
-        Raises UsageError if there is no terminal to ask on and `yes` was not given.
+        Raises UsageError if there is no terminal to ask for confirmation and `yes` was not given.
         """
         if yes:
             return True

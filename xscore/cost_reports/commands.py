@@ -108,7 +108,7 @@ def report(misplaced: tuple[str, ...], flags: Flags) -> int:
     """
     if misplaced:
         raise UsageError(
-            f"`report` takes no argument: {misplaced[0]}",
+            f"`report` accepts no arguments: {misplaced[0]}",
             hint=f"To write that file: xscore report -o {quote(misplaced[0])}",
         )
     _refuse_contradictions(flags)

@@ -107,8 +107,8 @@ def _turns(report: CostReport) -> str:
 def _candidates(report: CostReport) -> str:
     coverage = report.coverage
     words = (
-        f"{coverage.candidates:,}: {coverage.judged:,} judged live, {coverage.cached:,} cached,"
-        f" {coverage.carried:,} carried, {coverage.unjudged:,} unjudged"
+        f"{coverage.candidates:,}: {coverage.judged:,} judged live, {coverage.cached:,} from the"
+        f" cache, {coverage.carried:,} from earlier questions, {coverage.unjudged:,} unjudged"
     )
     causes = [f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()]
     if causes:

@@ -2,9 +2,9 @@
 
 A cap covers every task and process that shares the store: what was charged in its period
 (`spending`) plus what is reserved for calls in flight (`reservation`). This module reads and writes
-those two tables; `reservation` decides. What is left of a cap is told here too: exact if a call is
-refused, rounded elsewhere. Trade-off: `spending` keeps a row a turn, some 40 bytes each, so that no
-sum over the ledger is ever needed.
+those two tables; `reservation` decides. What is left of a cap is computed here too: exact if a call
+is refused, rounded elsewhere. Trade-off: `spending` keeps a row a turn, some 40 bytes each, so that
+no sum over the ledger is ever needed.
 """
 
 from collections.abc import Callable, Sequence

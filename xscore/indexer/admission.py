@@ -123,7 +123,7 @@ class AdmissionRules:
     def text_of(self, data: bytes, path: str) -> str:
         """Return the text of a file. Raises FileRefused with the reason why it is excluded."""
         text = decode_text(data, path, max_line_chars=self._max_line_chars)
-        # The user's `!generated.py` is worth more than what the file says of itself.
+        # The user's `!generated.py` is worth more than what the file says about itself.
         is_readmitted = self._exclude is not None and self._exclude.verdict(path) is False
         if not is_readmitted and re.search(_GENERATED, text[:_GENERATED_CHARS]):
             raise FileRefused("generated")

@@ -1,4 +1,4 @@
-"""Read what a match of a query says of variables: a declaration, an assignment, a parameter or a
+"""Read what a match of a query says about variables: a declaration, an assignment, a parameter or a
 member."""
 
 from typing import TYPE_CHECKING

@@ -139,7 +139,7 @@ class Syntax(Struct):
 
 
 def collect(data: bytes, matches: "list[tuple[int, Captures]]") -> Syntax:
-    """Return what the matches of a query say of a file, in source order."""
+    """Return what the matches of a query say about a file, in source order."""
     syntax = Syntax()
     definitions: dict[int, Definition] = {}
     spots = {

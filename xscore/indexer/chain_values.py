@@ -1,4 +1,4 @@
-"""What a chain leads to, as a record, and what the text of a type says of it."""
+"""What a chain leads to, as a record, and what the text of a type says about it."""
 
 from typing import NamedTuple
 

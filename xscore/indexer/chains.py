@@ -43,7 +43,7 @@ NARROWED = ";"
 UNKNOWN = "?"
 """What a chain begins with whose first value is not known."""
 PARAMETER = "()"
-"""The chain of a parameter of which nothing is said: in a test, what the function of its name
+"""The chain of a parameter without a stated type: in a test, what the function of its name
 gives."""
 EXTENDS = "+"
 """Behind the name of a method that extends the type of its first parameter."""

@@ -111,8 +111,8 @@ def commit_subject(message: str) -> str:
 
 
 def why_left_out(commit: LoggedCommit, message: CommitMessage) -> str:
-    """Return why a commit is no memory: `merge`, `generated`, `version`, `format`, `short`; empty
-    if it says something."""
+    """Return why a commit is not a memory: `merge`, `generated`, `version`, `format`, `short`;
+    empty if it says something."""
     if _BOT.search(commit.author) or _BOT.search(commit.email):
         return "generated"
     # A hostile one has no end.

@@ -1,8 +1,8 @@
-"""What the first lines of a file say of it: the interpreter of a script, and the encoding of its
+"""What the first lines of a file say about it: the interpreter of a script, and the encoding of its
 text.
 
 Both are looked for where nothing better is known: an interpreter where the name tells no language,
-an encoding where the bytes are no UTF-8. A file may be anyone's, so a few hundred bytes are read
+an encoding where the bytes are not UTF-8. A file may be anyone's, so a few hundred bytes are read
 and only encodings of human languages are decoded. Trade-off: no line in the style of an editor
 (`-*- mode: ruby -*-`) is read for a language.
 """

@@ -55,7 +55,7 @@ def index_repository(
         the next run goes on from there.
     siblings: finds stores that a new one may begin from.
     languages: those of other packages.
-    progress: told how many of how many files are read.
+    progress: called with the number of files read and of all.
     Raises StoreError, StoreDamaged. A file that cannot be read or parsed never fails the run: it is
     excluded with its reason, or cut into windows with a note.
     """

@@ -1,5 +1,5 @@
-"""What a file says of the objects that methods are called on: calls with the chain of their object,
-and stated types.
+"""What a file says about the objects that methods are called on: calls with the chain of their
+object, and stated types.
 
 A local variable is replaced here by what it was last given, so that a chain begins with what other
 files can look up:

@@ -156,7 +156,7 @@ def _imported_values(
         meanings.setdefault(local_name(imported, language), set()).add(meaning)
     names: set[str] = set()
     for name, sources in meanings.items():
-        # Imported twice (try/except, two branches): which one is meant cannot be told.
+        # Imported twice (try/except, two branches): it is unknown which one is meant.
         if len(sources) != 1 or name in defined_here:
             continue
         ((module, _),) = sources

@@ -248,7 +248,7 @@ def _placed(
     amends: dict[str, list[Saying]] = {}
     amended: dict[str, list[Saying]] = {}
     for later, earlier in pairs:
-        # Of a chat, exchanges of this session or outside the scope are no candidates.
+        # Of a chat, exchanges of this session or outside the scope are not candidates.
         speakers = [member for member in later.members if member.id in scores]
         listeners = [member for member in earlier.members if member.id in scores]
         if not speakers or not listeners:

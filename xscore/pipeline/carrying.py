@@ -67,7 +67,7 @@ LIKELY_PART = "a chat judge judges the likely part only; `--fresh` makes it judg
 def with_thread(
     pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeIdentity, near_from: float
 ) -> Pool:
-    """Return the pool of a follow-up: what is to be sent, and what its thread said of the rest.
+    """Return the pool of a follow-up: what is to be sent, and its thread's judgments of the rest.
     Sends nothing.
 
     turn: completed, with its thread.

@@ -145,7 +145,7 @@ def _fill(
     subjects: AbstractSet[Kind],
 ) -> None:
     """Fill with code, and with few tests, documents and text unless the task is about them or there
-    is no code."""
+    is not code."""
     beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
     # What passed beside the code takes at most its share of the places that are filled up to.
     counted = len(places.taken) - beside + min(beside, rules.beside)

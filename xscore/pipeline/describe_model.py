@@ -27,7 +27,7 @@ def describe_model_judge(
 ) -> JudgeDescription:
     """Describe a model as the judge.
 
-    rubric: what it is told to look for; None: what the settings name.
+    rubric: what it looks for; None: what the settings name.
     Raises what `connect_provider` raises.
     """
     provider = connect_provider(spec, settings)

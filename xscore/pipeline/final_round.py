@@ -117,7 +117,7 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
 
 
 class _SecondLook(Struct, frozen=True):
-    """What the final judge said of the finalists."""
+    """The final judge's scores of the finalists."""
 
     outcomes: tuple[Outcome, ...]
     interrupted: bool
@@ -175,7 +175,7 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
             merged.append(outcome)
             continue
         by_fallback[hash_] = described.identity
-        # What words say of a memory does not depend on its judge.
+        # What words say about a memory does not depend on its judge.
         words = first.prior if isinstance(first, Judgment) else final.result.prior
         merged.append(Outcome(outcome.candidate, final.result._replace(prior=words), final.origin))
     account = FinalRound(

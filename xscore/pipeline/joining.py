@@ -1,4 +1,4 @@
-"""Join what a model said of each memory with what words say: one sum of evidence, in log-odds.
+"""Join a model's score of each memory with the words': one sum of evidence, in log-odds.
 
     joined = judge + weight · (words - neutral)
 

@@ -67,7 +67,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     form: DecisionForm | None = None
     """Of a decision model's requests; None: chat prompts, or none."""
     rubric: "Rubric | None" = None
-    """What it is told to look for; None: words need none."""
+    """What it looks for; None: words need none."""
     shared_layout: "PromptLayout | None" = None
     """How prompts are made that several questions share; None: each question has its own."""
     calibration: "Calibration | None" = None

@@ -58,7 +58,7 @@ class JudgingPriors(Struct, frozen=True):
 async def judging_priors(
     judge: JudgeDescription, resources: "TurnResources", turn: Turn, pool: Pool
 ) -> JudgingPriors:
-    """Return what words and an embedder say of the memories of a pool."""
+    """Return what words and an embedder say about the memories of a pool."""
     if judge.items is not None:
         return JudgingPriors()
     # A thread has worked them out already, to tell what a follow-up judges first.

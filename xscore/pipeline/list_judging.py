@@ -279,7 +279,7 @@ class _ListUnderWay(Struct):
         self.end.remarks += judged_pool.warnings
         del self.open[watch]
         absent = [outcome.result for outcome in outcomes if isinstance(outcome.result, Unjudged)]
-        # The deadline may have come before the judge was opened, and then nothing has told so.
+        # The deadline may have come before the judge was opened, and then nothing has reported it.
         if UnjudgedCause.DEADLINE in {unjudged.cause for unjudged in absent}:
             self.stop.end(UnjudgedCause.DEADLINE)
         judged = sum(outcome.origin is Origin.JUDGED for outcome in outcomes)

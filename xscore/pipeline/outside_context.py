@@ -3,7 +3,7 @@
 It fetches nothing and asks nobody: one line names `xscore fetch`. Four signs count: an address, a
 version newer than a manifest allows, a question for news, and one about the interface of something
 that nothing here names. Trade-off: most tasks that find nothing are about the code all the same, so
-a sign has to be plain; silence is no sign that all is here.
+a sign has to be plain; silence is not a sign that all is here.
 """
 
 import re
@@ -86,7 +86,7 @@ def _unfetched_address(store: Store, text: str) -> str:
 
 
 def _newer_version(store: Store, text: str) -> str:
-    """Return what to say of a version in the task that is newer than the manifests allow."""
+    """Return what to say about a version in the task that is newer than the manifests allow."""
     versions = [thing for thing in named_things(text) if thing.kind is NamedKind.VERSION]
     if not versions:
         return ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ThreadPlan(Struct, frozen=True, kw_only=True):
-    """What earlier turns of the thread said of contents that this wording's cache lacks; all by
+    """Judgments by earlier turns of the thread of contents that this wording's cache lacks; all by
     content hash."""
 
     way: str
@@ -221,7 +221,7 @@ def known_or_taken_over(
     repositories beside this one hold of the same contents.
 
     Only of contents of files, and of what files show: what was said in one place stays there, and
-    so do reasons. note: told how many it took. Raises StoreDamaged, StoreError.
+    so do reasons. note: called with how many it took. Raises StoreDamaged, StoreError.
     """
     judgments = known_judgments(store, turn_key, judge)
     missing = [

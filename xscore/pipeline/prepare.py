@@ -40,6 +40,7 @@ from xscore.records.turn import (
     Checkpoint,
     LayerReport,
     Routing,
+    Scope,
     SessionInfo,
     TaskType,
     Turn,
@@ -95,7 +96,7 @@ def open_turn(
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, continues_session=continues_session)
-        # The same task asked before is no evidence for itself, nor is this session, which the
+        # The same task asked before is not evidence for itself, nor is this session, which the
         # answering model is shown anyway.
         asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
         without = WithoutExchanges(session.thread, asked_before, any=not exchanges)
@@ -105,9 +106,7 @@ def open_turn(
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
         routing = Routing(plan, fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
-        inside = narrow_to_scope(fetched.candidates, ready.scope)
-        looked_up = _looked_up(parts, key, fetched.candidates, inside)
-        pool = replace(looked_up, judged_this_turn=judged, terms=fetched.terms)
+        pool = _pool_of(parts, key, fetched, ready.scope, judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
@@ -116,6 +115,15 @@ def open_turn(
     return Opened(
         ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
+
+
+def _pool_of(
+    parts: PipelineParts, key: str, fetched: FetchedPool, scope: Scope, judged: AbstractSet[str]
+) -> Pool:
+    """Return the candidates within the scope, with what is known of them."""
+    inside = narrow_to_scope(fetched.candidates, scope)
+    looked_up = _looked_up(parts, key, fetched.candidates, inside)
+    return replace(looked_up, judged_this_turn=judged, terms=fetched.terms)
 
 
 def _index(

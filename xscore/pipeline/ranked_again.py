@@ -1,7 +1,7 @@
 """Rank a past turn again from its stored judgments. Sends nothing.
 
 Judgments are stored by content, so the ranking is exact for what has not changed since; what has
-changed is unjudged here. Words are not stored, and score anew. Trade-off: boosts follow the links
+changed is unjudged here. Words are not stored; they score again. Trade-off: boosts follow the links
 of today.
 """
 

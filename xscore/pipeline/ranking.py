@@ -157,7 +157,7 @@ def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ra
 def joined(
     parts: JudgingParts, outcomes: Sequence[Outcome], turn: Turn, *, words_weight: float
 ) -> list[Ranked]:
-    """Join what was judged with what words say of it."""
+    """Join what was judged with what words say about it."""
     if words_weight and _lacks_word_scores(outcomes):
         outcomes = _with_word_scores(parts, outcomes, turn)
     return join(outcomes, weight=words_weight)
@@ -165,7 +165,7 @@ def joined(
 
 def _lacks_word_scores(outcomes: Sequence[Outcome]) -> bool:
     """Whether no judgment has a word score: no memory shares a word with the task, or a vendor's
-    Batch API judged, which is told no order."""
+    Batch API judged, which gets no order."""
     priors = [result.prior for _, result, _ in outcomes if isinstance(result, Judgment)]
     return not any(priors)
 

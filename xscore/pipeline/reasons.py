@@ -121,7 +121,7 @@ class _Reply(Struct, frozen=True):
 async def _ask_in_time(
     parts: PipelineParts, resources: "TurnResources", turn: Turn, candidates: Sequence[Candidate]
 ) -> _Reply:
-    """Make the call if there is a model and time for it; what fails is said, not raised."""
+    """Make the call if there is a model and time for it; a failure is reported, not raised."""
     import asyncio  # a cached turn needs no event loop
 
     model = ""
@@ -152,7 +152,7 @@ async def _asked(
     spec: ModelSpec,
     candidates: Sequence[Candidate],
 ) -> dict[str, str]:
-    """Make the call; return what it says of ids that it was asked about. Raises XscoreError."""
+    """Make the call; return what it says about ids that it was asked about. Raises XscoreError."""
     chat = describe_model_judge(spec, parts.settings, store=parts.store)
     provider = chat.connected()
     await import_for_judging(provider.name)

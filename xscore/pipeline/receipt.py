@@ -172,13 +172,10 @@ def make_receipt(
     parts: PipelineParts,
     options: TurnOptions,
     stages: TurnStages,
-    resources: "TurnResources | None",
+    resources: "TurnResources | None",  # None: nothing could be spent
     latency: Latency,
 ) -> Answer:
-    """Return the whole receipt. Raises BrokenReceipt if it does not add up.
-
-    resources: what the turn spent through; None: nothing could be spent.
-    """
+    """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
     opened, judged, chosen = stages.opened, stages.judged, stages.ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
     coverage = _coverage(stages)

@@ -52,7 +52,7 @@ def changes_before_head(
 ) -> list[ChangedFile]:
     """Return the same, from what was noted of this commit of HEAD where there is any."""
     head = head_commit(root.git_dir) if root.git_dir is not None else ""
-    # Without commits git has nothing to list, and branches that are no files cannot be compared.
+    # Without commits git has nothing to list, and branches that are not files cannot be compared.
     if not head:
         return recent_changes(root, moment)
     recent = _noted(connection)

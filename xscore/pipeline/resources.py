@@ -172,7 +172,7 @@ class TurnResources(Struct, kw_only=True):
     judgments_of_user: JudgmentStore | None = None
     """Opened by the first turn that judges a memory of the user's own."""
     silent_hosts: set[str] = field(default_factory=set)
-    """Hosts that the user was already told about."""
+    """Hosts that were already announced to the user."""
     last_failure: ProviderError | None = None
     """The latest failure of a judging call that was to be tried again."""
     faults: "ReplyFaults | None" = None

@@ -3,7 +3,7 @@
 If more reach it, tests take at most their share of K, because tests crowd out the code they test;
 commits, fetched documents and what files show of conventions take a few places, unless the task
 asks for them: the code is what most tasks are about. What a person stated is not limited. Pure.
-Trade-off: what a task is about is told by its words alone.
+Trade-off: what a task is about is inferred from its words alone.
 """
 
 import math

@@ -98,7 +98,7 @@ class _TurnSetup(Struct, frozen=True):
     @property
     def has_final_round(self) -> bool:
         """Whether another model looks once more at what a model put first."""
-        # Words alone are no first round.
+        # Words alone are not a first round.
         by_model = self.parts.judge.scale is not Scale.WORDS
         return by_model and self.parts.settings.selection.final != NO_FINAL_ROUND
 

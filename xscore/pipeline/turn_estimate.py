@@ -139,7 +139,7 @@ def count_judged_otherwise(parts: PipelineParts, opened: Opened) -> int:
 
 
 def _has_final_round(parts: PipelineParts) -> bool:
-    # Words alone are no first round.
+    # Words alone are not a first round.
     by_model = parts.judge.scale is not Scale.WORDS
     return by_model and parts.settings.selection.final != NO_FINAL_ROUND
 

@@ -40,7 +40,7 @@ WHY_WORDS_RANK: dict[str, str] = {
     QuotaExhausted.kind: "has no credit left for this account",
     AuthenticationFailed.kind: "does not accept the key",
 }
-"""Kinds of errors after which words rank, and what they say of the host."""
+"""Kinds of errors after which words rank, and what they say about the host."""
 
 
 class WordsInstead(Struct, frozen=True):

@@ -238,7 +238,7 @@ def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_read_only(connection: sqlite3.Connection) -> bool:
-    """Whether the connection was told to write nothing."""
+    """Whether the connection is read-only."""
     return bool(connection.execute("PRAGMA query_only").fetchone()[0])
 
 

@@ -48,7 +48,7 @@ def kept_from_sqlite(path: Path) -> Iterator[bool]:
 
 
 class DatabaseHeader(Struct, frozen=True):
-    """What the header says of the database."""
+    """What the header says about the database."""
 
     schema_version: int
     """SQLite's `user_version`; 0: no tables yet."""

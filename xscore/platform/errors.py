@@ -7,11 +7,11 @@
     ├── BudgetExhausted               4  the next call would pass the cap
     ├── GateFailed                    5  a check against a baseline failed
     ├── StoreError                    6  the store cannot be used
-    │   ├── SharedUnavailable         6  the shared server cannot be asked
+    │   ├── SharedUnavailable         6  the shared server cannot be reached
     │   ├── StoreUntrusted            6  it was made elsewhere
     │   ├── StoreTooNew               6  a newer xscore made it
     │   └── StoreDamaged              6  its bytes are wrong
-    ├── NotFetched                    1  a document cannot be had or read
+    ├── NotFetched                    1  a document cannot be fetched or read
     ├── SourceFailed                  1  the caller's own iterator raised
     ├── BrokenReceipt                70  the candidates do not add up
     └── ProviderError                 3  a model call failed

@@ -197,7 +197,7 @@ def head_branch(folder: Path) -> str:
 
 def head_commit(folder: Path) -> str:
     """Return the commit of HEAD, read from git's files; empty if there is none yet, or the branches
-    are no files."""
+    are not files."""
     head = _own_text(folder, "HEAD").strip()
     if re.fullmatch(_COMMIT, head):
         return head

@@ -30,7 +30,7 @@ class SchemaScript(Struct, frozen=True):
 
 
 class TableChange(Struct, frozen=True):
-    """What the definitions alone do not say of a table."""
+    """What the definitions alone do not say about a table."""
 
     rows: str = "true"
     """SQL condition: rows to keep."""

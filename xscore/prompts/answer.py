@@ -109,7 +109,7 @@ def persona_block(conversation: SessionContext) -> str:
     """Return how the user wants to be answered, in their own words, fenced; empty if they stated
     nothing of it.
 
-    It is said to the model as the task is, and never in the system role: a statement may have been
+    It goes to the model as the task does, and never in the system role: a statement may have been
     written by an agent. A persona of this turn stands instead of all but the interests.
     """
     lines: list[str] = []

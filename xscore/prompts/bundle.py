@@ -62,7 +62,7 @@ CAPTION_TOKENS = 30
 """About what the caption and the fence of a memory take."""
 PAST_ANSWERS_SHARE = 0.15
 """Largest share of the budget for past answers, whatever their layers: 1,200 tokens of the default
-8,000, two or three answers. They repeat what a model said of the code; code and stated memories
+8,000, two or three answers. They repeat a model's words about the code; code and stated memories
 come first."""
 COMMITS_SHARE = 0.05
 """Share of the budget for commits, beside what the decisions leave of the governance layer's."""

@@ -221,7 +221,7 @@ PURPOSES_NOTE = "a model's summary of this file, not checked"
 
 
 def purpose_lines(piece: BundlePiece) -> list[str]:
-    """Return what is said of the file of a piece before the first of its memories, escaped."""
+    """Return the remarks on the file of a piece before the first of its memories, escaped."""
     return [escape_tags(collapse_blanks(line)) for line in piece.purposes]
 
 

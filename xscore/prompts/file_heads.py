@@ -2,7 +2,7 @@
 
 A function of seven lines needs no twelve lines of imports. Names are found as words in the text, so
 that a name in a comment keeps its import; whatever is not surely an import stays, and so does an
-import whose names cannot be told (`*`, `#include`, a namespace). Trade-off: statements are read by
+import whose names are unknown (`*`, `#include`, a namespace). Trade-off: statements are read by
 their first word, not by a parser, and what a file imports for its effect alone is left out.
 """
 

@@ -246,7 +246,7 @@ def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: i
     """Return the head and the lines with these words, at most about `limit` characters; empty if
     none has one.
 
-    first_line: the number of the first line in its file, for what is said of the gaps.
+    first_line: the number of the first line in its file, for the notes about gaps.
     """
     lines = text.split("\n")
     shown = _telling_lines(lines, words, limit)

@@ -49,7 +49,7 @@ IN_WORDS_OF_QUESTIONS = (
         ),
     ),
 )
-"""What the rubric says of one turn, and what of several questions instead; each stands in it
+"""What the rubric says about one turn, and what of several questions instead; each stands in it
 once."""
 
 _TAGS = "question questions"

@@ -4,8 +4,8 @@ Every prompt fences what it quotes, but a weak model may obey what it reads, and
 memories share one of them could then speak for the others. This reads a text as such a model would
 (invisible characters out, look-alike letters folded, spaced letters joined, one layer of base64
 opened) and looks for the forms that orders to a judge take. Nothing is left out for it: such a
-memory costs a prompt of its own, and readers are told. Pure. Trade-off: it is a list of forms; what
-is worded otherwise is fenced like all else (decision 0049).
+memory costs a prompt of its own, and readers see a mark. Pure. Trade-off: it is a list of forms;
+what is worded otherwise is fenced like all else (decision 0049).
 """
 
 import binascii

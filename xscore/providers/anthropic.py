@@ -195,7 +195,7 @@ class AnthropicProvider(WireProvider):
         )
 
     async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input, where the host tells."""
+        """Return the longest input, if the host reports it."""
         with suppress(ProviderError):
             model_facts = await self.look_up(f"/v1/models/{quote(model, safe='')}")
             return token_count(model_facts.get("max_input_tokens")) or host_facts.served_context(

@@ -255,7 +255,7 @@ def _by_name(answers: object) -> dict[str, object] | None:
         return None
     repeated = _repeated(answers)
     for name in repeated:
-        # Answered twice: which answer counts cannot be told.
+        # Answered twice: it is unknown which answer counts.
         answers[name] = None
     return answers
 

@@ -193,7 +193,8 @@ class OpenAIProvider(WireProvider):
         )
 
     async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input: as loaded, where the host tells, else as the model was made."""
+        """Return the longest input: as loaded, if the host reports it, else as the model was
+        made."""
         listing: Mapping[str, Any] = {}
         with suppress(ProviderError):
             listing = await self.look_up(OPENAI.models_path)

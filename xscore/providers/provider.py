@@ -76,6 +76,6 @@ class Adaptable(Protocol):
         ...
 
     async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input, where the host tells; None where it is silent or cannot be
+        """Return the longest input, if the host reports it; None where it is silent or cannot be
         asked."""
         ...

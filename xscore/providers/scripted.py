@@ -33,7 +33,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class ScriptRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to say of memories that fit; an empty pattern fits all."""
+    """What to say about memories that fit; an empty pattern fits all."""
 
     path: str = ""
     entity: str = ""

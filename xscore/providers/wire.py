@@ -146,7 +146,7 @@ class WireProvider(HostConnection):
         raise NotImplementedError
 
     async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input, where the host tells."""
+        """Return the longest input, if the host reports it."""
         raise NotImplementedError
 
     def adopt(self, capability: Capability) -> None:

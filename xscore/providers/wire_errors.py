@@ -314,7 +314,7 @@ def stated_kind(body: object, *, status: int | None) -> type[ProviderError] | No
     """Return our error type for an error object with this status; None if neither tells."""
     kinds = [_kind_of_name(name) for name in _names(body)]
     named = next((kind for kind in kinds if kind is not None), None)
-    # An empty account is said beside other codes, and no retry mends it.
+    # An empty account comes with other codes, and no retry helps.
     if QuotaExhausted in kinds:
         named = QuotaExhausted
     if status is None or (named is not None and named is not RequestRejected):

@@ -1,4 +1,4 @@
-"""What a turn reports while it runs, and who is told."""
+"""What a turn reports while it runs, and to whom."""
 
 from decimal import Decimal
 from typing import final

@@ -1,4 +1,4 @@
-"""What a judge said of a candidate (a score, or why there is none), and which candidates are kept
+"""A judge's result for a candidate (a score, or why there is none), and which candidates are kept
 and why."""
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ STOP_DETAILS = {
     UnjudgedCause.DEADLINE: "the deadline came before it was judged",
     UnjudgedCause.REPLAY: "it is not in the cache, and a replay sends nothing",
 }
-"""What to say of a candidate that was left for one of these causes."""
+"""What to say about a candidate that was left for one of these causes."""
 
 
 class Origin(StrEnum):

@@ -356,7 +356,7 @@ class Memory(Struct, frozen=True, kw_only=True):
         if self.origin is MemoryOrigin.FILE:
             is_misplaced = bool(self.place)
         else:
-            # The index reads commits as well, though they are no files.
+            # The index reads commits as well, though they are not files.
             is_indexed = self.source is MemorySource.INDEX
             is_misplaced = bool(self.path) or (is_indexed and not self.is_commit)
         if is_misplaced:

@@ -213,7 +213,7 @@ class CarriedOver(Struct, frozen=True, kw_only=True):
 
     way: str = ""
     """`part`: the likely part was judged under this wording; `all`: all was to be judged; empty: it
-    is no follow-up."""
+    is not a follow-up."""
     because: str = ""
     left: int = 0
     """Carried only because a cap or the deadline came first; `continue` judges them."""

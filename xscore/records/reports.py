@@ -127,7 +127,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     background: BackgroundStatus = BackgroundStatus()
 
     calibrations: tuple[CalibrationLine, ...] = ()
-    """Newest first; see `xscore calibrate`."""
+    """Newest first; see `xscore eval calibrate`."""
     purposes: int = 0
     """Files, classes and folders of which a model has said what they are for."""
     slices: tuple[SliceLine, ...] = ()

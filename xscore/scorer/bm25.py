@@ -157,7 +157,7 @@ class LexicalEvidence(Struct, frozen=True):
 
     @property
     def amounts_here(self) -> Mapping[int, float]:
-        """The amounts of what is no fetched document."""
+        """The amounts of what is not a fetched document."""
         if not self.documents:
             return self.amounts
         return {row: amount for row, amount in self.amounts.items() if row not in self.documents}

@@ -174,7 +174,7 @@ def parse_replies(
         return nothing
     nothing[0] = ParsedReply({}, {}, repaired=reply.repaired)
     data = reply.data
-    # Which question a score of a damaged reply belongs to cannot be told for certain.
+    # A score of a damaged reply cannot be assigned to a question for certain.
     if (reply.damaged and len(questions) > 1) or not isinstance(data, dict):
         return nothing
     scores = data.get("scores")

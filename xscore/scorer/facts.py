@@ -76,7 +76,7 @@ class _HeldWord(Struct, frozen=True):
 
 
 class FactScore(Struct, frozen=True):
-    """The score of a fact, 0..1, and what its words do not say of it."""
+    """The score of a fact, 0..1, and what its words do not say about it."""
 
     score: float
     remark: str = ""
@@ -223,7 +223,7 @@ def slips(word: str) -> Iterator[str]:
 def _held_words(
     terms: Sequence[WeighedTerm], hits: TermHits, rows: AbstractSet[int]
 ) -> list[_HeldWord]:
-    """Return which facts have which words of the task; joined words are no words."""
+    """Return which facts have which words of the task; joined words are not words."""
     held: list[_HeldWord] = []
     for row, number in zip(hits.row, hits.term, strict=True):
         if row in rows and not terms[number].term.joined:

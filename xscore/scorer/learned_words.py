@@ -4,7 +4,7 @@ Each memory gets a rating, the sum of its features times their weights; its shar
 all code becomes the probability that a commit about this task would change it. So the same number
 means the same in a short question and in a long message, in a small pool and in a large one. The
 weights stand in `learned_words.json`, made by `benchmarks/train_lexical.py`. Trade-off:
-memories that are no code were no part of the training, so they are rated by their evidence beside
+memories that are not code were not part of the training, so they are rated by their evidence beside
 that of the best code.
 """
 
@@ -71,7 +71,7 @@ PRESENCE_TERMS = (
 )
 """Names of what tells whether anything is here (`presence_terms`)."""
 BESIDE_BELOW, BESIDE_ABOVE = 6.0, 0.1
-"""What is no code is rated as the best code, less this times the logarithm of what its evidence
+"""What is not code is rated as the best code, less this times the logarithm of what its evidence
 lacks to that of the best: with half of it, a 64th of the odds. More evidence than any code has says
 little: tests and documents repeat the words of what they are about. Of the first 15 of all kinds,
 .69 had any gold with 3, and .79 with 6 (decision 0042)."""
@@ -99,7 +99,7 @@ def rate(
 
 
 class Learned(Struct, frozen=True):
-    """What the model says of a short list."""
+    """What the model says about a short list."""
 
     probabilities: list[float]
     """How likely it is that each memory is meant."""

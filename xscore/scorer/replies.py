@@ -1,7 +1,7 @@
 """From a completion to raw scores: what a reply validly says, and which memories it leaves out.
 
 How a reply is read is its layout's: `chat_replies` reads those of chat models, `prompt_builder`
-those of decision models. Pure. Trade-off: why a memory has no score is told of the whole reply.
+those of decision models. Pure. Trade-off: why a memory has no score is stated per reply.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

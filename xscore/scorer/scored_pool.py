@@ -38,7 +38,7 @@ HELD_COUNTS, QUESTION_FROM = 5.0, 0.4
 the share of what is needed that its best memories hold, reach this sum. Cross-validated by
 repository on questions about what is there and what is not (decision 0042)."""
 LINK_TOLD = 0.4
-"""Log odds that a link must have added to be told of."""
+"""Log odds that a link must have added to be mentioned."""
 BEST_OF_ABSENT = 1.2 * UNRELATED_WORDS_BELOW
 """The best score where nothing seems to be here: shown among the nearest, and not chosen."""
 IN_SIGHT = 1.5
@@ -198,7 +198,7 @@ class ScoredPool:
         worth = self.evidence.terms.evidence
         for hit in self._hits.get(row, ()):
             number = self.evidence.hits.term[hit]
-            # What stands in most memories is no evidence, and tells nothing.
+            # What stands in most memories is not evidence, and tells nothing.
             if not worth[number]:
                 continue
             term = self.terms[number].term

@@ -209,13 +209,15 @@ def _validate(
         field = re.search(r"\$\.(\w+)", path)
         name = f"{section}.{field[1]}" if field else section
         origin = origins.get(name, "settings")
-        takes = f"does not fit: {error}"
+        accepted = f"does not fit: {error}"
         if field:
-            takes = f"takes {describe_accepted(setting_names()[name].kind, values.get(field[1]))}"
+            accepted = (
+                f"accepts {describe_accepted(setting_names()[name].kind, values.get(field[1]))}"
+            )
         if origin == "flag" and name in flag_names:
-            raise UsageError(f"{flag_names[name]} {takes}", hint=f"It sets {name}.") from error
+            raise UsageError(f"{flag_names[name]} {accepted}", hint=f"It sets {name}.") from error
         hint = "Correct or remove it; `xscore config show` then shows what is in force."
-        raise UsageError(f"{origin}: {name} {takes}", hint=hint) from error
+        raise UsageError(f"{origin}: {name} {accepted}", hint=hint) from error
 
 
 def _sources(

@@ -57,7 +57,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     refused or sent an unreadable reply: models as in `model`, or `lexical`, which ranks all by
     words where the host was not reached and nothing was judged."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
-    """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else.
+    """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, otherwise
+    20.
     1: one prompt per memory."""
     pack_tokens: Fixed[int | None] = None
     """Target tokens of a pack; unset: 5,000 for models known by name, 2,500 for others."""
@@ -71,7 +72,7 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), a text
     of yours within the general one (`xscore.open` sets it), or `check`, what a diff lacks."""
     reasons: Literal["relevant", "all"] = "relevant"
-    """Ask for reasons of scores from 0.3 up, or of all."""
+    """Ask for reasons for scores of 0.3 and above, or for all."""
     reason_model: str = "auto"
     """Chat model (`provider:model`) that gives reasons for a decision model's choice, in one call.
     `auto`: OpenAI's by chat where it judges; `none`: no reasons."""
@@ -81,8 +82,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Show tests to the judge as purpose cards, or in full."""
     purposes: bool = False
     """Show a model as the judge, beside each memory, what its file is for, as `xscore batch
-    purposes` has it. A line is part of what is judged: with each that is new or written anew, all
-    memories of its file are judged again."""
+    purposes` has it. A line is part of what is judged: when it changes, all memories of its file
+    are judged again."""
     concurrency: Positive | None = None
     """Most calls in flight, found by trying from 16; unset: 64, or 4 for a loopback host."""
     rpm: Positive | None = None
@@ -154,7 +155,7 @@ class GateSettings(SettingsGroup, frozen=True):
     p95: Fixed[float] = 0.5
     """Share by which the p95 of a stage may rise before it is an alert."""
     latency: RepoMay[Literal["alert", "fail", "off"]] = "alert"
-    """What a p95 more than half above its baseline does: name it, fail the check as well, or
+    """What happens when a p95 is more than half above its baseline: an alert, a failed check, or
     nothing."""
     min_samples: Fixed[int] = 30
     """Fewer samples on either side make a p95 inconclusive."""
@@ -174,14 +175,14 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
     lexical judge has evidence of its own for them."""
     words: RepoMay[WordsWeight | None] = None
-    """How much the words that a memory shares with the task count beside what a model said of it: a
+    """How much the words that a memory shares with the task count beside a model's score of it: a
     weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
     final: str = NO_FINAL_ROUND
     """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
     side by side: its scores count for them, and nothing else is kept. `off`: none does. The lists
     of `xscore batch` have no such round."""
     top_k: RepoMay[Positive] = 15
-    """Most memories that are kept."""
+    """Upper limit of kept memories."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
     """Fill up from the near misses to this many, labelled below threshold."""
     near_margin: Fixed[float] = 0.2
@@ -207,7 +208,7 @@ class BoostSettings(SettingsGroup, frozen=True):
     """What links and recency may add to a score: the judge's, joined with words."""
 
     cap: RepoMay[Fraction] = 0.15
-    """Most that all boosts together may add."""
+    """Upper limit of all boosts together."""
     floor: RepoMay[Fraction] = 0.4
     """Lowest score that is boosted at all."""
     dependency: RepoMay[Fraction] = 0.10
@@ -265,8 +266,8 @@ class IndexSettings(SettingsGroup, frozen=True):
     """Globs (gitignore syntax) to index, at most 1,000; empty: everything textual."""
     exclude: RepoMay[Globs] = ()
     """Globs (gitignore syntax) to exclude, at most 1,000. Copies of other projects, lockfiles,
-    data, and built, minified or generated files stay out unless a glob such as `!vendor/` takes
-    them in."""
+    data, and built, minified or generated files stay out unless a glob such as `!vendor/` includes
+    them."""
     max_file_bytes: RepoMay[Annotated[int, Meta(ge=1, le=1_000_000_000)]] = 1_000_000
     """Larger files are excluded."""
     max_line_chars: Fixed[int] = 5_000
@@ -295,8 +296,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     """Open your own store: preferences, and what holds in several projects. A repository may only
     switch it off."""
     observe: RepoMayTurnOff[bool] = True
-    """Note the commands, the stack and the conventions that the repository's files show, at most 20,
-    after each change of the index."""
+    """Note the commands, the stack and the conventions that the repository's files show, at most
+    20, after each change of the index."""
     daily_consolidation: RepoMayTurnOff[bool] = True
     """Let the background process merge, fade and archive memories as `memory consolidate` does, at
     most once a day and only while the machine is idle. A repository may only switch it off."""
@@ -321,7 +322,8 @@ class MemorySettings(SettingsGroup, frozen=True):
     prune_days: Days = 365.0
     """Days without use after which an archived memory is erased."""
     document_days: Days = 30.0
-    """Days after which a fetched document is shown as out of date, until `xscore fetch --refresh`."""
+    """Days after which a fetched document is shown as out of date, until `xscore fetch
+    --refresh`."""
     high_importance: Fixed[float] = 0.8
     """Memories at least this important are neither archived nor erased for their age."""
     inferred_confidence: Fixed[float] = 0.6
@@ -363,26 +365,28 @@ class DocumentSettings(SettingsGroup, frozen=True):
     allow: Globs = ()
     """Hosts that documents may come from, subdomains included; empty: any that is public."""
     deny: Globs = ()
-    """Hosts that no document comes from, subdomains included, also where `documents.allow` has them."""
+    """Hosts that no document comes from, subdomains included, also where `documents.allow` has
+    them."""
     private_hosts: Globs = ()
     """Hosts inside your own network that documents may come from although their addresses are not
-    public, each by its whole name. Over https as well; `SSL_CERT_FILE` names their authority."""
+    public, each by its full name. Over https as well; `SSL_CERT_FILE` names their authority."""
     max_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 25_000_000
     """Larger documents are refused, unpacked or not."""
     timeout_s: Seconds = 30.0
     """Seconds that a document may take, redirects included."""
     suggest: RepoMayTurnOff[bool] = True
-    """Say, where a turn finds nothing, that `xscore fetch` could help if the task names an address, a
-    newer version than the manifest allows, or asks for news. A repository may only switch it off."""
+    """Say, where a turn finds nothing, that `xscore fetch` could help if the task names an address,
+    a newer version than the manifest allows, or asks for news. A repository may only switch it
+    off."""
 
 
 class RoutingSettings(SettingsGroup, frozen=True):
     """How layers are fetched, and what the bundle gives to each by the kind of task."""
 
     task_type: Literal["auto", "edit", "explain", "design", "refactor", "research"] = "auto"
-    """Kind of task; `auto` reads it off the task."""
+    """Kind of task; `auto` infers it from the task."""
     strict: bool = False
-    """End a turn with an error where a layer cannot be read, instead of naming it."""
+    """End a turn with an error if a layer cannot be read, instead of naming it."""
     deadline_ms: Fixed[float] = 50.0
     """Deadline of one layer's fetch; a layer that misses it is named and fetched again without
     one."""
@@ -394,7 +398,7 @@ class SessionSettings(SettingsGroup, frozen=True):
     persona: Literal["", "concise", "playful", "formal"] = ""
     """Tone of the answer; empty: plain."""
     exchanges: Annotated[int, Meta(ge=0, le=50)] = 3
-    """Latest exchanges of the session that the answerer is shown."""
+    """Latest exchanges of the session that the answering model is shown."""
     summary_model: str = "none"
     """`provider:model` that summarizes what `session compress` would drop of an agent's words;
     `none`: it is shortened by rule alone, and no call is made."""
@@ -455,7 +459,7 @@ class SharedSettings(SettingsGroup, frozen=True):
     tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
     """Part of every key on the server; tenants see nothing of each other."""
     require: bool = False
-    """Stop where the server cannot be reached, instead of continuing with the local store alone."""
+    """Stop if the server cannot be reached, instead of continuing with the local store alone."""
     timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """Deadline of one request to the server."""
     max_usd_day: Decimal | None = None
@@ -471,7 +475,7 @@ class SharedSettings(SettingsGroup, frozen=True):
         "tech_stack",
         "entity",
     )
-    """Kinds of memories that are sent to the team, and taken from it."""
+    """Kinds of memories that are exchanged with the team."""
     memories_url: Secret = Secret("")
     """`postgresql://HOST/DATABASE` of the team's memories (extra `team`); empty: `shared.url`."""
     key: Secret = Secret("")

@@ -159,7 +159,7 @@ def compose_text(words: str, details: MemoryDetails, *, allow_pii: bool) -> Comp
     )
     joined = redact_said(words + details_text(clean_details), allow_pii=allow_pii)
     if joined.count:
-        # The secret spans two parts: which of them hold it cannot be told, so none is kept apart.
+        # The secret spans two parts: it is unknown which of them hold it, so none is kept apart.
         clean_details = replace(details, rationale="", alternatives=(), aliases=(), resolution="")
         words = joined.text
     return ComposedText(words, joined.text, clean_details, count + joined.count)

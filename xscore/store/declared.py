@@ -3,7 +3,7 @@
 Read line by line, since nothing but names and versions is wanted and a parser of TOML takes
 milliseconds: `Makefile`, `package.json`, `pyproject.toml`, `setup.cfg`, `requirements*.txt`,
 `Cargo.toml`, `go.mod`, `justfile`, those of folders too. Nothing is run. Trade-off: what a manifest
-computes or includes is not seen, so where a Makefile includes another no target is said to be
+computes or includes is not seen, so where a Makefile includes another no target is reported as
 missing.
 """
 

@@ -148,7 +148,7 @@ class DriftCheck:
         return not self._was_there("--", f":(glob)**/{name.rstrip('/')}")
 
     def _was_there(self, *arguments: str) -> bool:
-        """Whether the history has a commit that fits; False where that cannot be told in time."""
+        """Whether the history has a commit that fits; False where that takes too long."""
         if not self._root.is_git or self._lookups_left <= 0:
             return False
         self._lookups_left -= 1
@@ -308,7 +308,7 @@ def gone_names(store: "Store", memories: Iterable[Memory]) -> dict[str, str]:
 
 
 def _old_documents(store: "Store", memories: Iterable[Memory]) -> dict[str, str]:
-    """Return what is to be said of documents that were fetched too long ago, by memory id."""
+    """Return the remarks on documents that were fetched too long ago, by memory ID."""
     days = store.settings.document_days
     oldest = store.clock() - days * DAY_S
     warning = f"out of date: it was fetched more than {counted(round(days), 'day')} ago"

@@ -263,7 +263,7 @@ def _remove_folder(earlier: Path, store_dir: Path) -> None:
 def _named_once(
     root: RepositoryRoot, earlier: Path, error: XscoreError | OSError, user_data_dir: Path
 ) -> list[str]:
-    """Return why the store in the tree is not used, unless the user was told before."""
+    """Return why the store in the tree is not used, unless the user has seen it before."""
     if isinstance(error, XscoreError):
         reason = f"{error.message}. {error.hint}"
     else:

@@ -3,7 +3,7 @@
 One row of the store: three replies in a row of which nothing can be read, or three failed calls,
 end it for this model; a failed host is tried once a day after that. A call is counted as failed
 before it is sent, and as answered when its facts are kept, so that no kill makes a call free.
-Trade-off: a model that is named anew begins anew.
+Trade-off: a model that is named again starts over.
 """
 
 import sqlite3

@@ -36,21 +36,21 @@ _LOCK_WAIT_S, _LOCK_STEP_S = 0.1, 0.002
 
 
 class SessionBrief(Struct, frozen=True):
-    """What a session was told of earlier work."""
+    """What a session got of earlier work."""
 
     at: float = 0.0
-    """When it was first told something that bears on a prompt, in Unix seconds; its ages count from
+    """When it first got something that bears on a prompt, in Unix seconds; its ages count from
     then. 0: not yet."""
     heads: tuple[str, ...] = ()
     """Ids of the memories that the brief is made of, in its order."""
     told: tuple[str, ...] = ()
-    """Ids of all memories that the session has been told, the latest last."""
+    """IDs of all memories that the session has got, the latest last."""
     subject: tuple[int, ...] = ()
-    """Terms of the prompts that it was told something for (`term_vectors.text_terms`)."""
+    """Terms of the prompts that it got something for (`term_vectors.text_terms`)."""
     is_whole: bool = True
-    """Whether all memories were judged when it was told."""
+    """Whether all memories were judged by then."""
     start_bytes: int = 0
-    """Size of what it was told at its start."""
+    """Size of what it got at its start."""
 
 
 class HookState(Struct, frozen=True):
@@ -62,9 +62,9 @@ class HookState(Struct, frozen=True):
     """Session -> digests of what was added to it, latest last; the most recently active session
     comes last."""
     briefs: dict[str, SessionBrief] = {}
-    """Session -> what it was told of earlier work; the most recently told session comes last."""
+    """Session -> what it got of earlier work; the most recent session comes last."""
     advised_at: float = 0.0
-    """When the agent was last told what its user has to decide, in Unix seconds; 0: never."""
+    """When the agent last got what its user has to decide, in Unix seconds; 0: never."""
 
 
 def hook_state_file(root: RepositoryRoot, user_data_dir: Path) -> Path:
@@ -87,7 +87,7 @@ def was_given(state: HookState, session: str, text: str) -> bool:
 
 
 def session_brief(state: HookState, session: str) -> SessionBrief:
-    """Return what a session was told of earlier work; empty for one that is not named."""
+    """Return what a session got of earlier work; empty for one that is not named."""
     return state.briefs.get(session, SessionBrief())
 
 
@@ -102,7 +102,7 @@ def note_end(
     """Store how a hook ended.
 
     texts: what it added and must not add to this session again.
-    brief: what the session has now been told; None: nothing more than before.
+    brief: what the session has got by now; None: nothing more than before.
     """
     with _locked(path):
         before = read_hook_state(path)
@@ -119,7 +119,7 @@ def note_end(
 
 
 def may_advise(path: Path, *, now: float) -> bool:
-    """Return whether the agent was told nothing for a day, and note that it is told now."""
+    """Return whether the agent got nothing for a day, and record that it does now."""
     with _locked(path):
         state = read_hook_state(path)
         if 0 <= now - state.advised_at < ADVISE_EVERY_S:
@@ -187,7 +187,7 @@ def _with_given(added: dict[str, list[str]], session: str, name: str) -> dict[st
 def _with_brief(
     briefs: dict[str, SessionBrief], session: str, brief: SessionBrief
 ) -> dict[str, SessionBrief]:
-    """Add what a session was told, which becomes the most recent one, within all limits."""
+    """Add what a session got, which becomes the most recent one, within all limits."""
     bounded = replace(brief, told=brief.told[-MOST_GIVEN:], subject=brief.subject[-MOST_TERMS:])
     recent = [(name, earlier) for name, earlier in briefs.items() if name != session]
     return dict(recent[-MOST_SESSIONS + 1 :]) | {session: bounded}

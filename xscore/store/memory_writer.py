@@ -177,7 +177,7 @@ def make_memory(
 
 
 def origin_of(memory: Memory) -> MemoryOrigin:
-    """Return what a memory was made from; a file without a path means that nothing is said of
+    """Return what a memory was made from; a file without a path means that nothing is stated about
     it."""
     is_file = bool(memory.path) or memory.source is MemorySource.INDEX
     if memory.origin is not MemoryOrigin.FILE or is_file:

@@ -24,6 +24,7 @@ from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView
 from xscore.store import opening
 from xscore.store.commit_rows import read_state
+from xscore.store.judged_texts import read_judged_texts
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     LIVE_CONDITION,
@@ -107,8 +108,6 @@ class OtherRepository:
 
     def texts(self, candidate_of: Mapping[str, Candidate], *, tests: TestView) -> dict[str, str]:
         """Return the judged text of each of its memories among these, by id here."""
-        from xscore.store.judged_texts import read_judged_texts  # a cached turn reads no text
-
         lent = {self._id_there[id_]: candidate_of[id_] for id_ in self._own(candidate_of)}
         texts = read_judged_texts(self._connection, lent, tests=tests)
         return {self._id_here(id_): text for id_, text in texts.items()}

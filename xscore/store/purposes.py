@@ -132,7 +132,7 @@ def file_purposes(connection: sqlite3.Connection, paths: Iterable[str]) -> dict[
 
 
 def latest_purposes(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what was last said of each file, by path: of its content now, or else of an earlier
+    """Return the latest purpose of each file, by path: of its content now, or else of an earlier
     one, which says what the file is for as well as words can rank by."""
     purposes: dict[str, str] = {}
     purposes.update(
@@ -217,7 +217,7 @@ def class_purposes(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[s
 def purposes_to_show(
     connection: sqlite3.Connection, memories: Sequence[Memory]
 ) -> dict[str, tuple[str, ...]]:
-    """Return what is said of the files of these memories, and of their classes among them or
+    """Return the purposes of the files of these memories, and of their classes among them or
     around them, by path: the file first."""
     paths = {memory.path for memory in memories if memory.path}
     of_files = file_purposes(connection, paths)

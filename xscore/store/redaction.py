@@ -106,7 +106,7 @@ def _check(form: Form, name: SecretName, lead: str) -> str:
     """Return the check of a value behind this name; empty if the name does not count."""
     if not name.after or compile_rule(name.after + r"\Z").search(lead):
         return form.check
-    # A word that tells little alone must at least stand alone: `bypass` is no `pass`.
+    # A word that tells little alone must at least stand alone: `bypass` is not a `pass`.
     if name.weak and compile_rule(name.weak_after + r"\Z").search(lead):
         return form.weak_check
     return ""

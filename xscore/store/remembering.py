@@ -1,6 +1,6 @@
 """Store statements: equal words are one memory, a key has one active memory, an edit keeps the id.
 
-What a statement's memory consists of is said in `composing`. Every change and its events are one
+`composing` defines what a statement's memory consists of. Every change and its events are one
 transaction. Nothing is erased here, and indexed memories are not touched. Trade-off: words are
 compared literally; consolidation merges paraphrases.
 """

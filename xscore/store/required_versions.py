@@ -24,7 +24,7 @@ def allows(requirement: str, version: str) -> bool:
         # `^4.2.7` is about 4.2, `<5` is not about 5.
         if operator not in _EXCLUDING and _is_prefix(number, _numbers(bound)):
             return True
-    # Alternatives (`^18 || ^20`) are no bounds together.
+    # Alternatives (`^18 || ^20`) are not bounds together.
     alternatives = [_CLAUSE.findall(part) for part in requirement.split("||")]
     return any(
         all(_is_within(operator, _numbers(bound), number) for operator, bound in part)

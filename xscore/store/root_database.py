@@ -104,7 +104,7 @@ def _is_disk_full(root: RepositoryRoot, user_data_dir: Path) -> bool:
 
 def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:
     """Take over the store that versions before schema 2 left in the tree, if there is one; return
-    what to say of it."""
+    what to say about it."""
     places = (root.earlier_store_dir, fallback_store_dir(root.path))
     if not any(
         place and place != root.store_dir and os.path.lexists(place / STORE_FILE)

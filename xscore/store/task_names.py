@@ -34,7 +34,7 @@ _EVERYDAY = frozenset(
     server service services shared storage store style system table tests tools types users utils
     website worker""".split()
 )
-"""Single words that many tasks say of anything."""
+"""Single words that many tasks say about anything."""
 
 
 def places_in_task(connection: sqlite3.Connection, task: str) -> list[tuple[str, str]]:

@@ -153,7 +153,7 @@ def facts_to_json(facts: CodeFacts, details: MemoryDetails) -> str:
 
 
 def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) -> None:
-    """Write what a stated memory says of itself, without its text.
+    """Write what a stated memory says about itself, without its text.
 
     stored: the memory as its row has it (`memory_writer.for_all_worktrees`).
     """

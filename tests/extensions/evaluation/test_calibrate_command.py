@@ -1,4 +1,4 @@
-"""`xscore calibrate` as a user runs it: measured, stored, used, checked, reset, and refused."""
+"""`eval calibrate` as a user runs it: measured, stored, used, checked, reset, and refused."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def test_the_cut_comes_from_past_tasks(
     """Measured once, the next turn keeps what reaches the cut; status and explain say what it
     stands for; a threshold of one's own comes first; reset forgets."""
     cases = write_cases(tmp_path, 36)
-    done = xscore("calibrate", str(cases), "--recall", "0.8", "--json", cwd=repo)
+    done = xscore("eval", "calibrate", str(cases), "--recall", "0.8", "--json", cwd=repo)
     assert done.returncode == 0, done.stderr
     calibration = json.loads(done.stdout)["calibration"]
     cut = calibration["cuts"]["function"]
@@ -106,11 +106,14 @@ def test_the_cut_comes_from_past_tasks(
     assert "were needed" in why["calibrated"]
     requests = host.counts.judging_requests
     repeated = json.loads(
-        xscore("calibrate", str(cases), "--recall", "0.8", "--json", cwd=repo).stdout
+        xscore("eval", "calibrate", str(cases), "--recall", "0.8", "--json", cwd=repo).stdout
     )
     assert repeated["calibration"]["cuts"] == calibration["cuts"]
     assert host.counts.judging_requests == requests, "what was judged is not paid again"
-    assert json.loads(xscore("calibrate", "--reset", "--json", cwd=repo).stdout)["removed"] == 1
+    assert (
+        json.loads(xscore("eval", "calibrate", "--reset", "--json", cwd=repo).stdout)["removed"]
+        == 1
+    )
     assert json.loads(xscore(*question, cwd=repo).stdout)["threshold"] == 0.7
 
 
@@ -118,7 +121,7 @@ def test_too_few_needed_memories_are_refused(
     xscore: Run, repo: Path, host: OpenAIServer, tmp_path: Path
 ) -> None:
     """With the number and what to do; nothing is sent or stored."""
-    done = xscore("calibrate", str(write_cases(tmp_path, 29)), cwd=repo)
+    done = xscore("eval", "calibrate", str(write_cases(tmp_path, 29)), cwd=repo)
     assert done.returncode == 2 and "29" in done.stderr and "eval mine" in done.stderr
     assert not host.counts.requests
     assert "≈ recall" not in xscore("status", cwd=repo).stdout
@@ -126,7 +129,9 @@ def test_too_few_needed_memories_are_refused(
 
 def test_the_lexical_judge_is_refused(xscore: Run, repo: Path, tmp_path: Path) -> None:
     """Its cut was fitted once for all repositories."""
-    done = xscore("calibrate", str(write_cases(tmp_path, 36)), "--judge", "lexical", cwd=repo)
+    done = xscore(
+        "eval", "calibrate", str(write_cases(tmp_path, 36)), "--judge", "lexical", cwd=repo
+    )
     assert done.returncode == 2 and "lexical" in done.stderr
 
 
@@ -138,7 +143,7 @@ def test_what_cannot_be_measured_is_refused(
     xscore: Run, repo: Path, host: OpenAIServer, arguments: tuple[str, ...]
 ) -> None:
     """Before anything is sent."""
-    assert xscore("calibrate", *arguments, cwd=repo).returncode == 2
+    assert xscore("eval", "calibrate", *arguments, cwd=repo).returncode == 2
     assert host.counts.requests == 0
 
 
@@ -150,15 +155,15 @@ def test_a_check_fails_where_another_model_answers(
     with DecisionServer(score=scored, model="jev-1") as host:
         monkeypatch.setenv("DECISIONS_BASE_URL", host.url)
         monkeypatch.setenv("XSCORE_JUDGE_MODEL", "decisions:latest")
-        never = xscore("calibrate", "--check", cwd=repo)
-        assert never.returncode == 2 and "xscore calibrate" in never.stderr
+        never = xscore("eval", "calibrate", "--check", cwd=repo)
+        assert never.returncode == 2 and "xscore eval calibrate" in never.stderr
         cases = write_cases(tmp_path, 36, together=4)
-        measured = xscore("calibrate", str(cases), "--json", cwd=repo)
+        measured = xscore("eval", "calibrate", str(cases), "--json", cwd=repo)
         assert measured.returncode == 0, measured.stderr
         assert json.loads(measured.stdout)["calibration"]["identity"]["model"] == "jev-1"
-        assert xscore("calibrate", "--check", cwd=repo).returncode == 0
+        assert xscore("eval", "calibrate", "--check", cwd=repo).returncode == 0
         host.model = "jev-2"
-        moved = xscore("calibrate", "--check", cwd=repo)
+        moved = xscore("eval", "calibrate", "--check", cwd=repo)
         assert moved.returncode == 5 and "jev-2" in moved.stderr and "jev-1" in moved.stderr
 
 
@@ -167,7 +172,7 @@ def test_a_calibration_that_came_with_a_clone_does_not_count(
 ) -> None:
     """Neither a store put beside the clone's commits, nor one put into its git folder."""
     cases = write_cases(tmp_path, 36, together=4)
-    assert xscore("calibrate", str(cases), "--recall", "0.8", cwd=repo).returncode == 0
+    assert xscore("eval", "calibrate", str(cases), "--recall", "0.8", cwd=repo).returncode == 0
     git(tmp_path, "clone", "-q", str(repo), "clone")
     clone = tmp_path / "clone"
     shutil.copytree(store_dir(repo), clone / ".xscore")
@@ -194,7 +199,7 @@ def test_cases_come_from_the_history_where_none_are_named(
         noise(memory.entity, turn)
         + 45 * (f"number {memory.entity.removeprefix('widget_')} " in turn)
     )
-    done = xscore("calibrate", "--recall", "0.8", "--json", cwd=repo)
+    done = xscore("eval", "calibrate", "--recall", "0.8", "--json", cwd=repo)
     assert done.returncode == 0, done.stderr
     calibration = json.loads(done.stdout)["calibration"]
     assert (calibration["cases"], calibration["positives"]) == (8, 32)

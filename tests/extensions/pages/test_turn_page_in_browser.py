@@ -1,8 +1,7 @@
 """The page of a turn in a real browser: no foreign code, nothing loaded, the map reached by pointer
 and keys, and everything readable narrow, wide, dark and printed."""
 
-import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,6 @@ pytestmark = pytest.mark.verify
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SPOKEN = "document.getElementById('said').textContent"
-
-
-@pytest.fixture(scope="module")
-def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a browser for these tests; without one skip them, except in continuous integration."""
-    program = browser.installed()
-    if program is None:
-        if os.environ.get("CI", "").lower() in {"1", "true"}:
-            pytest.fail("no chromium is here: apt-get install chromium")
-        pytest.skip("no chromium is here: apt-get install chromium")
-    with browser.chromium(program, tmp_path_factory.mktemp("browser")) as address:
-        yield address
 
 
 @pytest.fixture

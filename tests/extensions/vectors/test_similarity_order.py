@@ -136,7 +136,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     embedding_server.silent_s = 3.0
     answer = await ask(shop, judging_with(embedding_server))
     assert answer.coverage.judged == answer.coverage.candidates
-    assert any("gave no vector of the task" in warning for warning in answer.warnings)
+    assert any("gave no vector for the task" in warning for warning in answer.warnings)
     assert answer.latency.judge < 2.5
 
 

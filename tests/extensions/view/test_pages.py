@@ -73,7 +73,7 @@ def test_facts_are_accepted_edited_and_rejected(facts: Path) -> None:
         assert served.ask(f"memories/{second}", edited).status == 303
         unchanged = {"answer": "accept", "text": f"{kept_text}\r\n"}
         assert served.ask(f"memories/{first}", unchanged).status == 303
-        assert "Nothing waits" in served.page("memories")
+        assert "There is nothing to review" in served.page("memories")
         assert served.ask(f"memories/{first}", {"answer": "reject"}).status == 404
     with own_store(facts) as store:
         memories = store.memories([first, second])

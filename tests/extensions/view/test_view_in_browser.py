@@ -24,13 +24,6 @@ SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clie
 COLORS = "new Set(context.getImageData(0, 0, canvas.width, canvas.height).data).size"
 
 
-@pytest.fixture(scope="module")
-def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a browser for these tests."""
-    with browser.running_or_skip(tmp_path_factory.mktemp("browser")) as address:
-        yield address
-
-
 @pytest.fixture
 async def tab(devtools: str) -> AsyncIterator[browser.Tab]:
     """Open a new tab for the test."""

@@ -1,11 +1,11 @@
 """The brief of an agent's session: what was decided, committed and said before that bears on its
 first prompt.
 
-One text of at most `MOST_BYTES`, with what the session was told at its start; made of what the
+One text of at most `MOST_BYTES`, with what the session got at its start; made of what the
 first prompt's turn judged. Later prompts add to it only on another subject, or what was stated
-since. Each memory is told once a session. Only ids are kept of it (`store.hook_state`), so that it
-is rendered again from the store for a sub-agent, and holds nothing that was erased. Trade-off:
-whether a prompt is about another subject is told by its words alone.
+since. Each memory is shown once per session. Only ids are kept of it (`store.hook_state`), so that
+it is rendered again from the store for a sub-agent, and holds nothing that was erased. Trade-off:
+whether a prompt is about another subject is decided by its words alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def brief_of_turn(
     nothing.
 
     spoken: of what was selected, the memories that come from no file, best first.
-    before: what it has been told.
+    before: what it has got so far.
     every: tell what bears on each prompt, not on the first of a subject alone.
     """
     memories = store.memories([entry.id for entry in spoken])
@@ -89,7 +89,7 @@ def brief_of_turn(
 
 
 def render_again(store: Store, brief: SessionBrief) -> str:
-    """Return a session's brief as it was told, without what has been erased since; "" if there is
+    """Return a session's brief as it was shown, without what has been erased since; "" if there is
     none."""
     if not brief.heads:
         return ""
@@ -101,8 +101,8 @@ def render_again(store: Store, brief: SessionBrief) -> str:
 
 
 def _tells_again(store: Store, terms: frozenset[int], before: SessionBrief) -> bool:
-    """Whether a later prompt is told as the first one was: on another subject, or where the first
-    was told before all was judged."""
+    """Whether a later prompt gets a brief as the first one did: on another subject, or where the
+    first was told before all was judged."""
     if not before.is_whole:
         return True
     words = SpokenWords(store.connections_of_a_turn())
@@ -173,7 +173,7 @@ def _line(item: BriefItem, room: int, *, quotes: int | None = None) -> str:
 
 
 def _fitting(quote: Quote, room: int) -> str:
-    """Return a quote in at most so many bytes; "" where it would say nothing."""
+    """Return a quote within a number of bytes; "" where it would say nothing."""
     label = f" {quote.label}" if quote.label else ""
     room -= size_of(f"{label} “”")
     if room < min(LEAST_QUOTE, len(quote.words)):

@@ -1,10 +1,10 @@
 """What was said before and bears on a prompt, as items of a brief: decisions, conventions and
 failures, commits, and past chats.
 
-It joins the exchanges of a chat, and limits how many items of each sort are told. Each item has
+It joins the exchanges of a chat, and limits how many items of each sort are shown. Each item has
 a citation, an age and the words themselves: nothing is rephrased. Of a chat it tells how it ended,
 since that is where people settle what they agree on. Trade-off: what was said in the middle of a
-long chat is told only where it matched best.
+long chat is shown only where it matched best.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +69,7 @@ class BriefItem(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """What a turn says of a memory."""
+    """What a turn says about a memory."""
 
     score: float = 1.0
     remark: str = ""
@@ -91,7 +91,7 @@ class ItemMaker:
     def items(self, memories: Sequence[Memory], marks: Mapping[str, Mark] = {}) -> list[BriefItem]:
         """Return the items of these memories, in their order; exchanges of one chat are one.
 
-        marks: what the turn says of them, by id.
+        marks: what the turn says about them, by id.
         """
         drifts = drift_warnings(self._store, memories)
         # Nobody has said that it holds, and it does not: it is left out.
@@ -232,7 +232,7 @@ def is_unreviewed(memory: Memory) -> bool:
 
 
 def remark_of(memory: Selected) -> str:
-    """Return what the order of words says of a memory that a later one amends."""
+    """Return what the order of words says about a memory that a later one amends."""
     for boost in memory.boosts:
         if boost.name == AMENDED:
             return f"; {boost.because}"
@@ -240,9 +240,9 @@ def remark_of(memory: Selected) -> str:
 
 
 def limited(items: Iterable[BriefItem], told_ids: Iterable[str]) -> list[BriefItem]:
-    """Return the first items of each sort that were not told before.
+    """Return the first items of each sort that were not shown before.
 
-    told_ids: of what was told.
+    told_ids: IDs already shown.
     """
     earlier_ids = frozenset(told_ids)
     chosen: list[BriefItem] = []

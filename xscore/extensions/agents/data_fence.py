@@ -1,4 +1,4 @@
-"""The fence around quoted data in what an agent is told, and the sentence that says what it is.
+"""The fence around quoted data in text for an agent, and the sentence that says what it is.
 
 A module of its own, since the hooks around a tool call have no time to load more.
 """

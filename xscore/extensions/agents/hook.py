@@ -18,7 +18,7 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     """Answer a coding agent's hook: read its JSON from standard input, write ours to standard
     output. Agents run this.
 
-    prompt: add what is relevant. session-start, subagent-start: say what was worked on.
+    prompt: add what is relevant. session-start, subagent-start: add what was worked on.
     pre-compact, stop: remember the exchange. session-end: look for facts in the session.
     post-edit: update the memories of the edited file. pre-tool: stop, once, a call that failed
     before. post-tool, tool-failed: note what failed and what helped. The exit code is always 0.

@@ -1,4 +1,4 @@
-"""One call of a hook: the agent's message, the repository it is about, and what is said back.
+"""One call of a hook: the agent's message, the repository it is about, and the reply.
 
 It adds text and wakes the background process; which text, each event decides: `hook_events` names
 its function.
@@ -36,7 +36,7 @@ class HookCall(Struct):
     said: tuple[str, ...] = ()
     """Texts that were added, and are not repeated in this session."""
     brief: SessionBrief | None = None
-    """What the session has been told of earlier work, if this call tells it more."""
+    """What the session has got of earlier work, if this call adds to it."""
     notice: str = ""
     """Text to add if time runs out."""
 

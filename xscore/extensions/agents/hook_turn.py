@@ -66,7 +66,7 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
 
 
 def _added(call: HookCall, store: Store, answer: Answer) -> tuple[str, str]:
-    """Return what a prompt is told of earlier work, and its code."""
+    """Return a prompt's brief of earlier work, and its code."""
     spoken, _ = split_spoken(answer.selected)
     brief = _told(call, store, answer, spoken) if spoken else ""
     room = call.settings.agents.hook_max_chars - size_of(brief) - 1
@@ -74,7 +74,7 @@ def _added(call: HookCall, store: Store, answer: Answer) -> tuple[str, str]:
 
 
 def _told(call: HookCall, store: Store, answer: Answer, spoken: Sequence[Selected]) -> str:
-    """Return what the session is told of earlier work, and note that it is."""
+    """Return the session's brief of earlier work, and record that it was given."""
     when = call.settings.agents.memory
     if when == "off":
         return ""

@@ -40,7 +40,7 @@ TEMPLATE = {
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One tool: what clients are told of it, and how it is called."""
+    """One tool: its description for clients, and how it is called."""
 
     name: str
     title: str

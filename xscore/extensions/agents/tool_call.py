@@ -2,8 +2,8 @@
 how it ended.
 
 Each client has its own names of tools and its own way to say that one failed; they are read here
-and nowhere else. A message of another form is no call. Trade-off: Codex does not say how a command
-ended, nor in which folder it runs, so that is looked up at the end of its log.
+and nowhere else. A message of another form is not a call. Trade-off: Codex does not say how a
+command ended, nor in which folder it runs, so that is looked up at the end of its log.
 
 It is used before a tool runs, so it imports nothing that takes time to load, and patterns are
 compiled where they are used.
@@ -144,8 +144,8 @@ def read_call_message(data: bytes) -> Message:
 
 
 def tool_call(message: Message, client: str) -> ToolCall | None:
-    """Return the call that a message is about; None if it is no shell command and no edit, or its
-    folder is unknown."""
+    """Return the call that a message is about; None if it is neither a shell command nor an edit,
+    or its folder is unknown."""
     tool, arguments = message.get("tool_name"), message.get("tool_input")
     if isinstance(arguments, str):  # Cursor may send it as JSON
         arguments = read_call_message(arguments.encode("utf-8", "replace"))

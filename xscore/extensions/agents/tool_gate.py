@@ -186,7 +186,7 @@ def _concerns(record: FailedActions, call: ToolCall, *, only_reads: bool) -> boo
 
 
 def _note(action: FailedAction, call: ToolCall, *, kind: str, only_reads: bool) -> None:
-    """Note in an action what this call, which has succeeded, says of it."""
+    """Note in an action what this call, which has succeeded, says about it."""
     if action.key == call.key:
         action.succeeded = True
         if action.steps and not action.fixed:

@@ -2,7 +2,7 @@
 rests on.
 
 It is what `memory suggest` prints: nothing is applied, and `memory mute` silences it. Trade-off: a
-choice that the project made without a word about it is told, too.
+choice that the project made without stating it counts, too.
 """
 
 from xscore.extensions.agents.agent_bundle import quoted

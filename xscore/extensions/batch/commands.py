@@ -86,9 +86,9 @@ def collect_jobs(job: str, flags: Flags) -> int:
     """Fetch results, ask again for what was not answered, and send what waited; without ID for
     every job.
 
-    Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while
-    something is pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap
-    stops the rest.
+    Run it as often as you like: it resumes where it was. It ends with 0 when everything is in, 1
+    while something is pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a
+    cap stops the rest.
     """
     output = flags.given["output"]
 
@@ -200,8 +200,8 @@ def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
 @command()
 @JOB
 def wait_for_jobs(job: str, flags: Flags) -> int:
-    """Wait until all is in, collecting results and sending what is next; without ID for every
-    running job.
+    """Wait until everything is in, collecting results and sending what is next; without ID for
+    every running job.
 
     Ctrl-C loses nothing: the vendor continues, and so does this command when run again. Its exit
     codes are those of `xscore batch collect`.

@@ -182,7 +182,7 @@ class _ListRun(Struct):
         is_ranked = bool(self.ranked.lines)
         coverage = ranked.coverage
         causes = ranked.unjudged_by_cause
-        if not is_ranked:  # it was interrupted: by what was told of its questions
+        if not is_ranked:  # it was interrupted: use what is known of its questions
             judged = min(self.judged.total(), self.plan.to_judge)
             unjudged = self.plan.to_judge - judged
             coverage = Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)

@@ -53,8 +53,8 @@ _MODEL = [
 ]
 SCRUB_S = 5.0
 _JUDGED_AGAIN = (
-    "`judge.purposes` is on: what was judged of a file is judged again once its line is new;"
-    " `xscore estimate` says for how much"
+    "`judge.purposes` is on: memories of a file are judged again when its line changes; `xscore"
+    " estimate` shows the cost"
 )
 _HINT = "Pass --yes, or --max-usd to pay for a part."
 
@@ -73,7 +73,7 @@ class PurposesDone(Struct, frozen=True, kw_only=True):
 )
 @click.option("--erase", is_flag=True, help="Erase all purposes, and send nothing.")
 def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
-    """Have a model say in one line what each file, class and folder is for.
+    """Have a model describe each file, class and folder in one line.
 
     Only what lacks a purpose is sent: outlines without bodies, secrets redacted. Run it again to
     fetch a batch and to continue; an unchanged file is never paid for twice. Scores by words use

@@ -28,7 +28,7 @@ from xscore.store.purposes import save_purposes
 
 AT_ONCE = 4
 NONSENSE_IN_A_ROW = 2
-"""After so many replies without a line that can be read, no more calls."""
+"""Stop calling after this many replies without a readable line."""
 
 
 class LivePurposes(Struct, frozen=True, kw_only=True):

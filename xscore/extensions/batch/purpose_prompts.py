@@ -75,7 +75,7 @@ def purpose_request(subjects: Mapping[str, Subject], model: JudgeModel) -> Reque
 def read_lines(reply: str, subjects: Mapping[str, Subject]) -> dict[str, str] | None:
     """Return what is kept of a reply, by id: empty where its source does not bear a line out.
 
-    An id that the reply lacks is missing. None: it is no object of lines.
+    An id that the reply lacks is missing. None: it is not an object of lines.
     """
     answer = find_object(reply, scores=len(subjects))
     if answer is None or not isinstance(answer.data, dict):

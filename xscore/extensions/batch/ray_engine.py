@@ -97,7 +97,7 @@ async def _cluster(address: str) -> AsyncIterator[Any]:
 def _start_ray(address: str) -> Any:
     # Ray reads it as it starts, and has no argument for it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # What is let go after Ctrl-C would start another Ray.
+    # What is released after Ctrl-C would start another Ray.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     import ray  # an extra
 
@@ -294,7 +294,7 @@ class _RayRun(Struct):
         slots: Mapping[str, tuple[str, int]] = {}
         places = {candidate.id: place for place, candidate in enumerate(self.candidates)}
         for prepared in questions:
-            # A list may have thousands of questions: Ctrl-C is heard between two of them.
+            # A list may have thousands of questions: Ctrl-C is handled between two of them.
             await asyncio.sleep(0)
             if not prepared.pool.misses:
                 continue

@@ -74,8 +74,8 @@ QUESTIONS = click.argument("questions", metavar="QUERIES.jsonl", type=INPUT_FILE
     help="Judge by N actors of Ray Data (extra `ray`; needs shared.url).",
 )
 def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
-    """Judge a list of questions against every memory by live calls, for servers without a Batch API
-    or in a hurry.
+    """Judge a list of questions against every memory by live calls, for servers without a Batch
+    API, or when you are in a hurry.
 
     QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, and where they help "file" and
     "errors"; `-` reads it from standard input. Every judgment is saved as it comes. After Ctrl-C, a
@@ -397,7 +397,7 @@ def _render_live_account(report: ListReport) -> str:
     lines = []
     if report.coverage.unjudged:
         lines.append(
-            f"{describe_unjudged(report.coverage, report.unjudged_by_cause)}; --json says of which"
+            f"{describe_unjudged(report.coverage, report.unjudged_by_cause)}; --json lists the"
             " questions."
         )
     if report.ended:

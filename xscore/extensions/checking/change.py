@@ -1,4 +1,4 @@
-"""The change that is checked: what git says of a revision, or a diff from a file or pipe.
+"""The change that is checked: what git says about a revision, or a diff from a file or pipe.
 
 `HEAD` stands for everything that is not committed, staged or not, new files included; `REV` for
 what the working tree has and REV has not, as `git diff REV`; `A..B` and `A...B` for the difference

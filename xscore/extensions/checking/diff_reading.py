@@ -55,7 +55,7 @@ def read_diff(text: str, *, base: str = "", messages: tuple[str, ...] = ()) -> C
 
 
 class _FileHead:
-    """What the lines above the first hunk say of a file."""
+    """What the lines above the first hunk say about a file."""
 
     def __init__(self, git_names: str) -> None:
         self.git_names = git_names

@@ -1,7 +1,7 @@
 """How much each file shares of the words of a change: BM25 over the stored term vectors, by file.
 
 The vectors of a file's memories are added up, so nothing is read or split again. Plain Python:
-numpy is no part of a plain install. Trade-off: a file that the index keeps out has no words here,
+numpy is not part of a plain install. Trade-off: a file that the index keeps out has no words here,
 and only its history and its name speak for it.
 """
 

@@ -1,4 +1,4 @@
-"""What a model judge says of a change: the likely memories, judged by a rubric of their own.
+"""What a model judge says about a change: the likely memories, judged by a rubric of their own.
 
 It is a turn like any other (caps, cache, second draws, ledger, receipt): its task is fixed, the
 judge sees the diff, and its candidates are the memories of the files that the learned order puts
@@ -50,7 +50,7 @@ async def judge_change(
     learned: dict[str, tuple[int, float]] = {}
     for row, score in likely_missing(evidence, limit=MOST_FILES, list_all=True):
         path = evidence.paths[row]
-        # A name that is not UTF-8 cannot be told from another as a scope.
+        # Names that are not UTF-8 cannot be told apart as scopes.
         if path in indexed and native_name(path) == path:
             learned[path] = (row, score)
     if not learned:

@@ -1,4 +1,4 @@
-"""A change as it is checked, and what the check says of it.
+"""A change as it is checked, and what the check says about it.
 
 Paths are portable names relative to the root. Nothing here reads or decides anything.
 """
@@ -93,7 +93,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class ModelVerdict(Struct, frozen=True, kw_only=True):
-    """What a model judge says of a change; by default none was asked."""
+    """What a model judge says about a change; by default none was asked."""
 
     sure: tuple[Finding, ...] = ()
     """What is contradicted, and stated memories that no longer hold."""
@@ -117,7 +117,7 @@ class ModelVerdict(Struct, frozen=True, kw_only=True):
 
 
 class NearFile(Struct, frozen=True):
-    """A file in the learned order, whether or not it is said to be missing."""
+    """A file in the learned order, whether or not it is reported as missing."""
 
     path: str
     score: float

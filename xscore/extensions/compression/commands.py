@@ -2,7 +2,7 @@
 turns of it as they were.
 
 The text goes to standard output, figures to standard error. Nothing is sent unless a model is
-named. Trade-off: the log is read anew each time, a megabyte in about 50 ms.
+named. Trade-off: the log is read again each time, a megabyte in about 50 ms.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def compress(session: str, flags: Flags) -> int:
     """Write a coding agent's session within a token budget, without a model unless one is named.
 
     SESSION is a log file, the start of a session's id, or a thread of `session list`. Without it,
-    the agent's latest session here is taken, or else the working session. What you said, failed
+    the agent's latest session here is used, or else the working session. What you said, failed
     attempts, commands, paths and names stay word for word; old outputs and explanations go first.
     Exit code 1 if what stays word for word is over the budget.
     """
@@ -91,7 +91,7 @@ def compress(session: str, flags: Flags) -> int:
 @click.argument("turns", metavar="TURN...", nargs=-1, required=True, type=click.IntRange(1))
 @click.option("--session", default="", help="A log file, or the start of a session's id.")
 def expand(turns: tuple[int, ...], session: str, flags: Flags) -> int:
-    """Show turns of a coding agent's session as they were, outputs included.
+    """Show turns of a coding agent's session in full, outputs included.
 
     TURN is a number that `session compress` writes in brackets. Secrets stay redacted.
     """

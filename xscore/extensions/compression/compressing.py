@@ -2,7 +2,7 @@
 drop.
 
 The tiers are kept before a model is asked and after, and each summary as it comes: a run that is
-killed goes on where it was. Trade-off: a larger budget begins anew, since what was pushed down for
+killed resumes where it was. Trade-off: a larger budget starts over, since what was pushed down for
 a smaller one may stand whole.
 """
 

@@ -44,7 +44,7 @@ class LoggedCall(Struct, frozen=True, kw_only=True):
     output: str = ""
     """The output as it was, where it was asked for."""
     answers_by_failing: bool = False
-    """Such as `grep`: that it found nothing is no failed attempt."""
+    """Such as `grep`: finding nothing is not a failed attempt."""
     path: str = ""
     """The file that it read or changed."""
 

@@ -45,7 +45,7 @@ MOST_SENTENCES = 8
 SENTENCE_CHARS = 400
 OUTPUT_TOKENS = 700
 NONSENSE_IN_A_ROW = 2
-"""After so many replies of which nothing can be kept, no more calls."""
+"""Stop calling after this many replies of which nothing can be kept."""
 _WORDS_BORNE_OUT = 0.6
 """Share of a sentence's longer words that its source must hold."""
 PROMPT_VERSION = "1"

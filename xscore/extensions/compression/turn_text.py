@@ -46,7 +46,7 @@ class Level(IntEnum):
 
 
 class Repeats(Struct, frozen=True):
-    """What is said elsewhere in the same words."""
+    """What other turns say in the same words."""
 
     words: Mapping[int, int] = {}
     """Turn -> the earlier turn in which the user said the same."""

@@ -92,7 +92,7 @@ class DocumentFetcher:
         return keep_document(self._store, _fetched(address, download))
 
     def _unchanged(self, record: FetchRecord) -> KeptDocument:
-        """Date a document anew: it says what it said."""
+        """Update a document's date: its text is unchanged."""
         now, connection = self._store.clock(), self._store.connection
         with transaction(connection):
             passages = date_document(connection, record.place, now=now)

@@ -1,5 +1,5 @@
-"""Tells what a document is by its bytes; what a host or an ending says of it decides only between
-forms of text.
+"""Tells what a document is by its bytes; what a host or an ending says about it decides only
+between forms of text.
 
 Pure. Trade-off: a format that is not in this list is refused, also where it holds text.
 """

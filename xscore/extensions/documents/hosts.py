@@ -75,7 +75,7 @@ def origin_of(address: str) -> str:
 def _parts(address: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        # Reading the port finds one that is no number.
+        # Reading the port finds one that is not a number.
         is_whole = bool(parts.hostname) and parts.port != 0
     except ValueError as error:
         raise NotFetched(

@@ -41,7 +41,7 @@ class Better(StrEnum):
 
 
 class Grade(Struct, frozen=True, kw_only=True):
-    """What the model says of two answers."""
+    """What the model says about two answers."""
 
     better: Better
     because: tuple[str, ...] = ()

@@ -72,7 +72,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_kept: bool
     is_twin_kept: bool
     is_suspicious: bool
-    """It was told by its form, so it was judged in a prompt of its own and would be marked."""
+    """It was recognized by its form, so it was judged in a prompt of its own and would be
+    marked."""
     is_twin_suspicious: bool
 
     @property

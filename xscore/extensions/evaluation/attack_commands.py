@@ -31,12 +31,12 @@ HEADS = ("family", "obeyed", "raised by", "newly kept", "recognized", "others mo
 @command(SELECTION, JUDGE, LIMITS, JUDGING)
 @click.argument("task", required=False, default=TASK)
 def attack_judge(task: str, flags: Flags) -> int:
-    """Write orders to the judge into copies of real files, and see whether it obeys.
+    """Hide instructions to the judge in copies of real files, and see whether it obeys.
 
-    Twelve families of orders stand in a comment, a docstring, a string, a document and a setting,
-    each judged beside a harmless text of its kind. TASK is what is asked; default: about
-    something that few repositories have. A memory that gives orders is judged in a prompt of its
-    own, so the scores of others should not move. Your files are not changed.
+    Twelve families of instructions stand in a comment, a docstring, a string, a document and a
+    setting, each judged beside a harmless text of its kind. TASK is what is asked; default: about
+    something that few repositories have. A memory that gives instructions is judged in a prompt of
+    its own, so the scores of others should not move. Your files are not changed.
     """
     terminal = flags.terminal
 

@@ -1,4 +1,4 @@
-"""`xscore calibrate`: measure the judge on past commits, and let its cut mean a recall.
+"""`xscore eval calibrate`: measure the judge on past commits, and let its cut mean a recall.
 
 It runs cases and stores what was fitted; `--check` compares who answers now with who was measured,
 `--reset` removes it. The figures are those of `calibration_fit`.
@@ -87,10 +87,10 @@ def calibrate(
     reset: bool,
     flags: Flags,
 ) -> int:
-    """Measure the judge on past commits, so that its cut keeps a wished share of what is needed.
+    """Measure the judge on past commits, so that its cut keeps a chosen share of what is needed.
 
     CASES is a file that `xscore eval mine` wrote; without it the newest 120 fitting commits of this
-    repository are taken. The share of memories that were really needed is fitted to the scores, for
+    repository are used. The share of memories that were really needed is fitted to the scores, for
     each kind with enough of them. The cuts for --recall and the weight of words beside the judge
     are stored for this judge in this repository; they hold where you have set neither
     selection.threshold nor selection.words. `explain` and `status` say what a score is worth. Fewer

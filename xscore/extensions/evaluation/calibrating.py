@@ -45,7 +45,7 @@ USUAL_RECALL = 0.9
 
 
 class CaseCollector(Struct):
-    """Collects what a judge said of each case; see `run.CaseWatcher`."""
+    """Collects a judge's scores of each case; see `run.CaseWatcher`."""
 
     cases: list[ScoredCase] = field(default_factory=list)
     answered_as: set[str] = field(default_factory=set)
@@ -219,7 +219,7 @@ def check_calibration(
     of_judge = [calibration for calibration in calibrations if calibration.asked == name]
     if not of_judge:
         raise UsageError(
-            f"{name} was not calibrated in this store", hint="Run `xscore calibrate CASES`."
+            f"{name} was not calibrated in this store", hint="Run `xscore eval calibrate CASES`."
         )
     matching = [entry for entry in of_judge if entry.identity == judge.identity]
     if not matching:

@@ -1,4 +1,5 @@
-"""The tokens of code without comments and docstrings, by which a change is told from a remark.
+"""The tokens of code without comments and docstrings, which tell a change of code from a change of
+comments.
 
 A lexer of one pattern for each family of comment marks: it knows strings, so that `"# no comment"`
 stays, and reads each character once. Trade-off: it knows no grammar, so a division that looks like

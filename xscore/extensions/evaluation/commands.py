@@ -58,11 +58,11 @@ def evaluate(cases: Path, flags: Flags) -> int:
     """Ask the judge tasks with known answers, and measure how many it finds.
 
     CASES.jsonl is what `eval mine` wrote, or has one question a line: {"id": "q1", "task": "…",
-    "gold": [{"path": "src/a.py", "name": "f"}]}; a path alone means any memory of that file, and no
-    gold that nothing should be kept. A case with a parent is asked of the files of that commit, in
-    a copy outside your checkout, without exchanges and stated memories. Each is a turn in the
-    ledger, apart from your working session; judgments are kept, so a second run costs nothing. The
-    lexical judge is measured for comparison.
+    "gold": [{"path": "src/a.py", "name": "f"}]}; a path alone means any memory of that file; an
+    empty gold means that nothing should be kept. A case with a parent is asked of the files of that
+    commit, in a copy outside your checkout, without exchanges and stated memories. Each is a turn
+    in the ledger, apart from your working session; judgments are kept, so a second run costs
+    nothing. The lexical judge is measured for comparison.
     """
     terminal = flags.terminal
     case_file = read_cases(cases).first(flags.given["limit"])

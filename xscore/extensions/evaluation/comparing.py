@@ -136,7 +136,7 @@ class _Explainer(Struct):
 
     recording: Recording | None
     words: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
-    """Id of a case -> path and name of a missed gold -> what `explain` says of it."""
+    """Id of a case -> path and name of a missed gold -> what `explain` says about it."""
 
     def __call__(self, parts: PipelineParts, asked_case: AskedCase) -> None:
         """Explain the first of what was missed, and note what the host can do."""

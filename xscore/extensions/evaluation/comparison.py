@@ -48,7 +48,7 @@ class Miss(Struct, frozen=True, kw_only=True):
     path: str
     name: str
     why: str
-    """What `explain` says of it."""
+    """What `explain` says about it."""
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):

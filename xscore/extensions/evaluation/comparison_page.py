@@ -129,7 +129,7 @@ def _forest(title: str, summary: str, rows: Sequence[tuple[str, PairedDifference
         legend=[
             (f"square {BETTER}", "B clearly better"),
             (f"square {WORSE}", "B clearly worse"),
-            (f"square {UNCLEAR}", "not told apart"),
+            (f"square {UNCLEAR}", "no clear difference"),
         ],
         numbers=ReportTable(("", *FIGURE_HEADS), table, words=1),
     )

@@ -1,4 +1,4 @@
-"""Comparisons in words: for the terminal, and what the page says of them."""
+"""Comparisons in words: for the terminal, and what the page says about them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -51,7 +51,7 @@ def headline(comparison: CaseComparison) -> str:
     if difference.interval is None:
         return f"{pair}: {amount} {MEASURES[DECIDES]} in {cases}, too few for an interval."
     ends = f"[{difference.interval.low:+.3f}, {difference.interval.high:+.3f}]"
-    verdict = "a clear difference" if difference.is_clear else "not told apart"
+    verdict = "a clear difference" if difference.is_clear else "no clear difference"
     return f"{pair}: {amount} {ends} {MEASURES[DECIDES]} over {cases}: {verdict}."
 
 

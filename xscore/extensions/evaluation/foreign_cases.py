@@ -176,7 +176,7 @@ def _form_of(line: str) -> type[RetrievalBenchLine] | type[ContextBenchLine] | N
 def _query_text(query: Mapping[str, Any]) -> str:
     """Return the words of a query: the text if there is one, else title, body, comment and signal.
 
-    Addresses of files are no words of a task: `file` of the case says where one is.
+    Addresses of files are not words of a task: `file` of the case says where one is.
     """
     names = ("text", "pr_title", "pr_body", "review_comment", "raw_signal", "diff_hunk_context")
     parts = [str(query[name]).strip() for name in names if query.get(name)]

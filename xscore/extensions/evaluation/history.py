@@ -38,7 +38,7 @@ class CommittedFile(Struct, frozen=True):
 
 
 class HistoryCommit(Struct, frozen=True):
-    """A commit that is no merge."""
+    """A commit that is not a merge."""
 
     id: str
     parent: str
@@ -86,7 +86,7 @@ def read_contents(root: Path, ids: Iterable[str], *, max_bytes: int) -> Mapping[
 
 
 def _small_blobs(root: Path, ids: Iterable[str], max_bytes: int) -> list[str]:
-    """Return those that git has, that are contents of files, and that are no larger."""
+    """Return those that git has, that are contents of files, and that are not larger."""
     small: list[str] = []
     for line in _ask(root, "--batch-check", ids).decode("ascii", "replace").splitlines():
         identifier, _, rest = line.partition(" ")

@@ -116,8 +116,8 @@ def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[boo
 
 
 def span_entities(gold: Sequence[EntityRef], places: Sequence[EntityRef]) -> tuple[EntityRef, ...]:
-    """Return the gold with each span of lines that is no entity of its own replaced by entities:
-    those that lie within it, or the smallest that holds half of it.
+    """Return the gold with each span of lines that is not an entity of its own replaced by
+    entities: those that lie within it, or the smallest that holds half of it.
 
     A span of which there is nothing among the places stays.
     """

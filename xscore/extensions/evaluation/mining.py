@@ -52,7 +52,7 @@ _DECLARATIONS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 
 
 class NoCaseReason(StrEnum):
-    """Why a commit is no case, in the order in which it is asked."""
+    """Why a commit is not a case, in the order in which it is asked."""
 
     NO_PARENT = "no parent here (the first commit, or the end of a shallow clone)"
     SUBJECT = "merges, releases, reverts, documents, tests, tooling, dependencies, refactoring"
@@ -182,7 +182,7 @@ def _screen(commit: HistoryCommit, rules: AdmissionRules) -> "_Candidate | NoCas
 
 
 def _reason_of_files(sources: Sequence[CommittedFile]) -> NoCaseReason | None:
-    """Return why a change of these files is no case; None: it may be one."""
+    """Return why a change of these files is not a case; None: it may be one."""
     statuses = {change.status for change in sources}
     if statuses - {"M", "A"}:
         return NoCaseReason.MOVED

@@ -14,7 +14,7 @@ from xscore.records.turn import Scope
 
 CHECKPOINT = "checkpoint"
 BRIEF = "brief"
-"""What an agent's session is told of earlier work with its first prompt."""
+"""The brief of earlier work that an agent's session gets with its first prompt."""
 _USUAL_NAMES = {
     "commits": Kind.COMMIT.value,
     "decisions": Kind.DECISION.value,

@@ -2,7 +2,7 @@
 
 Each task is two turns that stand apart from the user's work (`TurnOptions.isolated`), under the
 user's caps. A judgment depends on the memory and the task alone, so the second turn finds nearly
-all of them in the cache. Nothing is said of which is better, unless a model is asked to compare the
+all of them in the cache. Which is better is not decided, unless a model is asked to compare the
 answers: in both orders, since models prefer what they read first.
 """
 
@@ -61,8 +61,8 @@ class ProbedTurn(Struct, frozen=True, kw_only=True):
     """None: unpriced."""
     seconds: float
     brief: str | None = None
-    """What an agent's session would be told of earlier work; empty: nothing, None: no brief was
-    probed."""
+    """The brief of earlier work that an agent's session would get; empty: nothing, None: no brief
+    was probed."""
 
 
 class ProbedTask(Struct, frozen=True, kw_only=True):
@@ -216,7 +216,7 @@ async def _probe_into(
         side = await _probed_side(turns, question, arm, arms, options)
         if side is None:
             return
-        # Where nothing was told, the other arm is the same, and its answer shows nothing.
+        # Where there was no brief, the other arm is the same, and its answer shows nothing.
         if side.brief == "" and arm.has_brief:
             options = replace(options, answers=False)
         sides.append(side)

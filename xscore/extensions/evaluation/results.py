@@ -87,7 +87,7 @@ def read_results(path: Path) -> ResultSet:
     try:
         body = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        # Several objects in a row are no JSON as a whole.
+        # Several objects in a row are not JSON as a whole.
         body = {}
     if "results" in body:
         results, judge = _results_of_object(data, name)

@@ -88,7 +88,7 @@ async def run_evaluation(
     started: `time.monotonic()` from which the deadline counts; None: from now.
     clones: the folder with the repositories that cases name.
     output: a file for a line of JSON a case; what it holds already is not asked again.
-    watch: told of each case that is judged to its end, while its files are there.
+    watch: called with each fully judged case, while its files exist.
 
     Raises UsageError where the estimate is declined or the file is of another run, and what the
     first turn raises where nothing was measured.

@@ -1,4 +1,5 @@
-"""What two lists of figures about the same cases say of each other, and how scores become shares.
+"""What two lists of figures about the same cases say about each other, and how scores become
+shares.
 
 Differences are paired: each case is compared with itself. Their interval comes from drawing again
 with replacement, whole repositories where there are several, since cases of one repository are

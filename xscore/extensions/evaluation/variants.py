@@ -76,7 +76,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     def judge(self, judge: JudgeDescription) -> JudgeDescription:
         """Return the judge under a name of its own where its scores are not those of a turn.
 
-        The size of packs and the number of draws are no part of a judge's identity, since a user
+        The size of packs and the number of draws are not part of a judge's identity, since a user
         has one of each; two variants would otherwise read each other's judgments.
         """
         if not judge.stored:

@@ -248,7 +248,7 @@ def import_memories(
 ) -> None:
     """Import the memories in FILE (`-`: standard input), as quoted data of the source `import`.
 
-    Your own layer would apply in all your repositories, so it is left out unless you say `--layer
+    Your own layer would apply in all your repositories, so it is left out unless you pass `--layer
     user`. Existing memories stay as they are. If a line is not a memory, it is named and nothing is
     imported; --skip-damaged leaves out lines that a full disk has cut.
     """

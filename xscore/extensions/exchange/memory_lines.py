@@ -67,7 +67,7 @@ class MemoryImport(Struct):
     """Lines of the user's own layer, which was not requested."""
     redacted: int = 0
     damaged: tuple[int, ...] = ()
-    """Numbers of lines that are no JSON and were left out, where that was asked for."""
+    """Numbers of lines that are not JSON and were left out, where that was asked for."""
 
 
 def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
@@ -94,7 +94,7 @@ def import_lines(
 
     users: also memories of the user layer, which hold in every repository; otherwise they are
         refused and counted.
-    skips_damaged: leave out lines that are no JSON, as a full disk leaves them.
+    skips_damaged: leave out lines that are not JSON, as a full disk leaves them.
 
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """

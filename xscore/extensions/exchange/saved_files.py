@@ -247,7 +247,7 @@ def read_records(
 
 
 def without_damaged_lines(file: SavedFile) -> tuple[SavedFile, tuple[int, ...]]:
-    """Return a file of which lines that are no JSON are left blank, and the numbers of these."""
+    """Return a file of which lines that are not JSON are left blank, and the numbers of these."""
     first = 2 if file.first_line else 1
     lines = file.body.split(b"\n")
     damaged: list[int] = []

@@ -102,7 +102,8 @@ async def propose_facts(
 def read_facts(reply: str, *, model: str) -> list[Fact]:
     """Return the facts of a reply, at most ten; one that its schema refuses is left out.
 
-    Raises UnreadableResponse for a reply that is no object of facts, or has none that can be read.
+    Raises UnreadableResponse for a reply that is not an object of facts, or has none that can be
+    read.
     """
     unreadable = UnreadableResponse(
         f"{model} returned no facts that can be read",

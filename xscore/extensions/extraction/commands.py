@@ -60,8 +60,8 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
 
     In a terminal it asks about each: accept, edit or reject. Elsewhere, and with --json, it lists
     them; answer with --accept and --reject. No turn uses a fact before you accept it, except those
-    that `memory.extract = "auto"` took by itself: they come last, as taken. A rejected fact does
-    not come back.
+    that `memory.extract = "auto"` accepted automatically: they come last, marked so. A rejected
+    fact does not come back.
     """
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -123,7 +123,7 @@ def _ask_for_answer(keys: str) -> str:
 def _render_fact(fact: Memory, *, now: float) -> str:
     details = fact.details
     times = counted(max(1, details.occurrences), "time")
-    head = f"{bold(fact.id)}  {fact.kind}, said {times}, {format_age(fact.updated_at, now)}"
+    head = f"{bold(fact.id)}  {fact.kind}, stated {times}, {format_age(fact.updated_at, now)}"
     if details.review == "unreviewed":
         head += ", accepted automatically"
     lines = [head, f"  {escape_controls(fact.text)}"]

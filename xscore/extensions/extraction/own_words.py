@@ -2,9 +2,9 @@
 
 Facts are taken from own words alone. Code, quotations, tables, pages between tags and whatever
 follows a line such as `The README says:` are blanked, character for character, so that places stay;
-what is left is cut into sentences, and each says why it is no statement of the speaker's, if it is
-none. Patterns are for English. Trade-off: it would rather lose a statement than take a stranger's
-for the speaker's: pasted text that nothing announces cannot be told from typed text.
+what is left is cut into sentences, and each says why it is not a statement of the speaker's, if it
+is none. Patterns are for English. Trade-off: it would rather lose a statement than take a
+stranger's for the speaker's: pasted text that nothing announces cannot be told from typed text.
 """
 
 import re
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 MOST_CHARS = 20_000
 """Of one message; the rest is not read."""
 SENTENCE_CHARS = 600
-"""A longer sentence is no statement that anybody would want to read again."""
+"""A longer sentence is not a statement that anybody would want to read again."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _QUOTED_LINE = re.compile(
@@ -151,7 +151,7 @@ _IS_HERE = re.compile(r"\b(?:here|in this (?:repo|repository|project|codebase))\
 
 
 class Doubt(StrEnum):
-    """Why a sentence is no statement of the speaker's."""
+    """Why a sentence is not a statement of the speaker's."""
 
     NONE = ""
     """It is one."""

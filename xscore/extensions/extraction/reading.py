@@ -19,7 +19,7 @@ def messages_of(exchanges: Sequence[Memory]) -> list[Message]:
     messages: list[Message] = []
     for exchange in exchanges:
         task, answer = exchange_parts(exchange.text)
-        # The speaker's own day: `tomorrow` is said by the clock on his wall.
+        # The speaker's own day: `tomorrow` is relative to their local date.
         said_on = datetime.fromtimestamp(exchange.created_at).date()
         sides: tuple[tuple[Speaker, str], ...] = (("user", task), ("agent", answer))
         for by, text in sides:

@@ -62,7 +62,7 @@ def count_to_review(store: "Store") -> int:
 def accept_fact(store: "Store", identifier: str, *, now: float, text: str = "") -> tuple[str, ...]:
     """Accept a fact; return the ids of the memories that it supersedes. text: as corrected.
 
-    Raises NothingMatched for what is no fact under review, UsageError for a bad text.
+    Raises NothingMatched for what is not a fact under review, UsageError for a bad text.
     """
     find_open_fact(store, identifier)
     if text:

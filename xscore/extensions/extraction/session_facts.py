@@ -68,7 +68,7 @@ def negates(text: str) -> bool:
 
 def fact_digests(kind: str, text: str, quote: str) -> tuple[str, ...]:
     """Return what identifies a fact without its row: by the words that say something, and by its
-    quote. Dates that were made absolute are no part of it."""
+    quote. Dates that were made absolute are not part of it."""
     words = sorted(content_words(DATED.sub("", text)))
     by_words = digest("fact words", kind, str(negates(text)), *words)
     spoken = " ".join(quote.split()).casefold()
@@ -224,7 +224,7 @@ def _objection(
 ) -> str:
     """Return why these sentences do not bear out a fact; empty: they do."""
     for sentence in quoted:
-        # A failure may be told as what did not work.
+        # A failure may be stated as what did not work.
         is_failure = isinstance(fact, Failure) and sentence.doubt is Doubt.TRIED
         if sentence.doubt and not is_failure:
             return sentence.doubt.value

@@ -1,5 +1,5 @@
 """llm: `llm -f 'xscore:why is a store refused?' 'Explain it'` adds what the repository around this
-folder says of it.
+folder says about it.
 
 A plugin of Simon Willison's `llm`, which imports it at every start; `import xscore` costs next to
 nothing.

@@ -1,5 +1,6 @@
 """Find memories that need attention: duplicates, broken citations, names that no longer exist,
-suspected secrets, layers over their caps; and the same of the files that agents are told to follow.
+suspected secrets, layers over their caps; and the same of the files that agents are meant to
+follow.
 
 It checks remembered memories, not indexed ones, in the repository's store and in the user's own. It
 changes nothing: each finding says what to do. Secrets are removed before anything is stored; they

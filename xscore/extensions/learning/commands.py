@@ -150,7 +150,7 @@ def _attention(report: audit.MemoryAudit) -> str:
     "signal", metavar="SIGNAL", type=click.Choice([str(signal) for signal in USER_SIGNALS])
 )
 def record_feedback(memory_id: str, signal: str, flags: Flags) -> None:
-    """Move the confidence of the memory ID: accept, reject, or override (known, but not followed
+    """Adjust the confidence of memory ID: accept, reject, or override (known, but not followed
     this time).
 
     The amounts are `memory.feedback`; confidence stays between 0 and 1.
@@ -191,7 +191,8 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
 def suggest_preferences(flags: Flags) -> None:
     """Suggest preferences that you have in other projects and not yet in this one.
 
-    Nothing is added by itself: `xscore memory add` adds one, `xscore memory mute KEY` silences one.
+    Nothing is added automatically: `xscore memory add` adds one, `xscore memory mute KEY` silences
+    one.
     """
     with opened_store(flags, make=False) as store:
         suggestions = user_preferences.suggest_preferences(
@@ -231,7 +232,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
     summary.
 
     The next turn begins another one. `--merged -q` is for a post-merge hook: it prints nothing, and
-    it is no error if there is nothing to close.
+    it is not an error if there is nothing to close.
     """
     if merged and branch is not None:
         raise UsageError("--branch and --merged exclude each other", hint="Give one of them.")

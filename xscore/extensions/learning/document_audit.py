@@ -58,7 +58,7 @@ def outdated_lines(store: Store) -> Iterator[OutdatedLine]:
 
 
 def is_instruction(path: str) -> bool:
-    """Whether agents are told to follow this file."""
+    """Whether agents are meant to follow this file."""
     return _INSTRUCTIONS.match(path) is not None
 
 
@@ -70,7 +70,7 @@ def is_decision_record(path: str) -> bool:
 def _outdated_lines_of(check: DriftCheck, path: str, text: str) -> Iterator[OutdatedLine]:
     things = named_things(text)
     if is_decision_record(path):
-        # A record says what was decided then: which version it was is no claim about today.
+        # A record says what was decided then: which version it was is not a claim about today.
         things = [thing for thing in things if thing.kind is not NamedKind.VERSION]
     for gone_thing in check.gone(things):
         yield OutdatedLine(path, gone_thing.thing.line, describe_gone([gone_thing]))

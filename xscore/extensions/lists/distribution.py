@@ -12,7 +12,7 @@ from math import sqrt
 BINS = 20
 BAR_PX, HEIGHT_PX, LABEL_PX = 16, 60, 16
 LEAST_SCORES = 2
-"""Fewer are no distribution: the table says it all."""
+"""Fewer are not a distribution: the table says it all."""
 
 
 def distribution_svg(scores: Iterable[float | None]) -> str:

@@ -83,7 +83,7 @@ class ListJudging:
     def __init__(
         self, question: str, items: Any, form: ItemForm, *, settings: Settings, observer: Observer
     ) -> None:
-        """Settings name the judge, its rubric and the caps. observer: told of progress."""
+        """Settings name the judge, its rubric and the caps. observer: called with progress."""
         task = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text
         self._turn = Turn(task=task, fresh=True)
         self._given = items

@@ -3,7 +3,7 @@ found again.
 
 A receipt lists what was kept and what came near; every other score is looked up by content in the
 stored judgments, so it is exact for what has not changed, and missing for what has: the page says
-so. Sends nothing and writes nothing. Trade-off: what the candidates are is told by the store of
+so. Sends nothing and writes nothing. Trade-off: the candidates come from the store of
 today.
 """
 

@@ -48,7 +48,7 @@ class ListedMemory(Struct, frozen=True, kw_only=True):
     """As it is in the store now; empty: it is gone, or is one of the user's own."""
     lines_left_out: int = 0
     sentence: str
-    """What `explain` says of it."""
+    """What `explain` says about it."""
     why: str
     """`judged`, `boosted`, `filled`, `min_keep`; of a near miss `near`, `passed` or `folded`."""
     place: int = -1
@@ -86,7 +86,7 @@ class TurnPage(Struct, frozen=True, kw_only=True):
     kept: tuple[ListedMemory, ...]
     near: tuple[ListedMemory, ...]
     sentences: dict[int, str]
-    """What `explain` says of the best memories, by their places on the map."""
+    """What `explain` says about the best memories, by their places on the map."""
     explained: dict[int, Selected]
     """How their scores came about, by place."""
     calls: tuple[CallRecord, ...]

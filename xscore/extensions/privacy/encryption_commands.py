@@ -29,8 +29,8 @@ WHICH_STORE = [
     "--drop-asides", is_flag=True, help="Remove set-aside stores, which would stay readable."
 )
 def encrypt(*, drop_asides: bool, flags: Flags) -> None:
-    """Encrypt the store of this repository (AES-256); needs `xscore[crypt]`, and no other xscore at
-    work on it.
+    """Encrypt the store of this repository (AES-256); needs `xscore[crypt]`, and no other xscore
+    may be using it.
 
     The key is made once, in the keyring, or in the file store.key of your data folder. Keep a copy
     of it elsewhere: without it the store cannot be read again.

@@ -2,7 +2,8 @@
 
 Of an encrypted database the bytes prove nothing, so its rows are read instead. A line that another
 memory or a task still holds is left out, since it is there legitimately. Trade-off: what is too
-short to be told from chance cannot be searched for, and a proof without any line does not hold.
+short to be told from coincidence cannot be searched for, and a proof without any line does not
+hold.
 """
 
 import sqlite3

@@ -136,7 +136,7 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
 
 
 def _is_own_file(store_dir: Path, user_data_dir: Path) -> bool:
-    """Whether a store is there that is no link, and without a journal of others."""
+    """Whether a store is there that is not a link, and without a journal of others."""
     path = store_dir / STORE_FILE
     if not path.exists():
         return False
@@ -153,12 +153,12 @@ def _is_own_file(store_dir: Path, user_data_dir: Path) -> bool:
     "--stated", is_flag=True, help="Only put back what you stated; the store stays as it is."
 )
 def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
-    """Set the store of this repository aside and build a new one; what is shown to be yours is
-    taken over.
+    """Set the store of this repository aside and build a new one; what is provably yours is carried
+    over.
 
     Memories, turns, the ledger and judgments come along where the old file can be read and was made
-    here by you. Where damage hides whose it is, XSCORE_TRUST_STORE=1 is your word for it.
-    What you stated and the new store lacks is put back from the copy in your data folder. Asks
+    here by you. Where damage hides whose it is, XSCORE_TRUST_STORE=1 says that it is yours.
+    What the new store lacks of what you stated is put back from the copy in your data folder. Asks
     first.
     """
     settings = read_settings(flags)

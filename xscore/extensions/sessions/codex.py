@@ -68,7 +68,7 @@ class CodexReader(SessionReader):
         return bool(_TYPED.search(start)) and b'"compacted"' not in start
 
     def read_record(self, record: dict[str, Any], line: SessionLine) -> None:
-        """Read what the log says of the session, its folder, or an exchange."""
+        """Read what the log says about the session, its folder, or an exchange."""
         kind = text_field(record, "type")
         payload = object_field(record, "payload")
         if not self._session and kind != "session_meta":

@@ -320,7 +320,7 @@ def list_imported_sessions(flags: Flags) -> int:
     """List the sessions that were imported, the latest first; `xscore memory wipe --session S`
     erases one.
 
-    Exit code 1 if there is none of the agents that --from names.
+    Exit code 1 if nothing came from the agents that --from names.
     """
     origins = flags.given["origins"]
     with opened_store(flags, make=False) as store:

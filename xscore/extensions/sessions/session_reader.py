@@ -211,7 +211,7 @@ class SessionReader:
         """Pass over what such a call returned."""
 
     def call_refused(self, call: str, words: str) -> None:
-        """Pass over a call that the person did not allow. words: what the agent was told."""
+        """Skip a call that the person did not allow. words: the refusal that the agent saw."""
 
     def close(self) -> None:
         """End the open exchange, and keep it if it has an answer, a change or a failure."""

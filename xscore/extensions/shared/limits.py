@@ -26,7 +26,7 @@ from xscore.providers.rate_limits import UNSENT_SHARE, LocalRates, RateShare
 from xscore.records.calls import RateLimits
 
 REPORT_SPENT_S = 0.5
-"""Delay before the server is told what calls have cost."""
+"""Delay before the server learns what calls have cost."""
 RETURN_UNUSED_S = 0.2
 """Delay before what is not used goes back."""
 LIMIT_KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
@@ -85,7 +85,7 @@ class _ServerBackend(Struct):
     left_usd: Decimal = ZERO_USD
     """Room under the cap when last seen."""
     known: dict[str, Reservation] = {}
-    """Reservations that the server holds or has not heard of."""
+    """Reservations that the server holds or does not know yet."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One request about a reservation at a time."""
     reporting: asyncio.Task[None] | None = None

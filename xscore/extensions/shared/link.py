@@ -1,10 +1,10 @@
 """One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
 A request has `timeout_s` in all, with retries for a server that is just starting. A server that
-does not answer, or answers nonsense, is away: the user is told once for each outage, the run goes
-on without it at once, and it is tried in the background until it answers, which the user is told as
-well. If it is required, an outage ends the run instead. A server that returns damaged judgments is
-not asked again in this run. Trade-off: without it several machines may pay for the same judgment.
+does not answer, or sends invalid replies, is away: one note per outage says so, the run continues
+without it at once, and it is tried in the background until it answers, which is noted as well. If
+it is required, an outage ends the run instead. A server that returns damaged judgments is not asked
+again in this run. Trade-off: without it several machines may pay for the same judgment.
 """
 
 import asyncio

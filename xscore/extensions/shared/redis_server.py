@@ -49,7 +49,7 @@ _KEYS = {
 }
 """The keys of each script; {0} is its first term."""
 _OPTIONS = (
-    "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
+    "Leave out what stands after the ? of shared.url, or write it as redis-py accepts it in a URL."
 )
 
 

@@ -84,7 +84,7 @@ def parse_server_url(url: str) -> SplitResult:
     except ValueError:
         is_whole = False
     if not is_whole or parts.scheme not in REDIS | POSTGRES:
-        raise UsageError("shared.url names no server", hint=_FORMS)
+        raise UsageError("shared.url does not name a server", hint=_FORMS)
     return parts
 
 

@@ -68,7 +68,7 @@ class OtlpSender:
         """
         if self._has_failed:
             return LEFT_ALONE
-        # What goes wrong is said below.
+        # What goes wrong is reported below.
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         problems: list[str] = []
         exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(problems.append))

@@ -54,7 +54,7 @@ def embedder_label(settings: Settings) -> str:
     kind, _, name = model.partition(":")
     if not name or (kind != ENDPOINT_EMBEDDER and kind not in installed()["embedders"]):
         raise UsageError(
-            f"embedding.model is `{settings.embedding.model}`, which names no embedder",
+            f"embedding.model is `{settings.embedding.model}`, which is not an embedder",
             hint=(
                 f"Write terms, {ENDPOINT_EMBEDDER}:MODEL, or PLUGIN:MODEL of an installed package."
             ),

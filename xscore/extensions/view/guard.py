@@ -21,7 +21,7 @@ MAX_BODY_BYTES = 100_000
 MAX_FIELDS = 20
 FORM = "application/x-www-form-urlencoded"
 OWN_SITES = ("same-origin", "none")
-"""What `Sec-Fetch-Site` says of our own pages, and of an address that was typed or opened."""
+"""What `Sec-Fetch-Site` says about our own pages, and of an address that was typed or opened."""
 
 
 class RefusedRequest(Exception):

@@ -46,7 +46,7 @@ class PageServer(ThreadingMixIn, TCPServer):
     def __init__(
         self, *, port: int, idle_s: float, on_failure: Callable[[str], None] = lambda _: None
     ) -> None:
-        """port: 0 takes a free one. on_failure: told of a page that could not be made."""
+        """port: 0 takes a free one. on_failure: called with a page that could not be made."""
         self._maker = ThreadPoolExecutor(max_workers=1)  # first: a taken port closes the server
         super().__init__((LOOPBACK, port), self._answer_connection)
         self.door: Door = Door(random_hex(TOKEN_BYTES), self.server_address[1])

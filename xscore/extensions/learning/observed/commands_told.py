@@ -1,7 +1,7 @@
 """How the project is tested, built, checked and so on, in one fact each, from the commands that
 are written down.
 
-Of each purpose at most one command of each source is told: what people type first, then tox or
+At most one command per purpose and source is noted: what people type first, then tox or
 nox, then what CI runs. Trade-off: of several CI jobs the first plain one stands for all.
 """
 

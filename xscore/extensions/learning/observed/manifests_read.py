@@ -75,7 +75,7 @@ _LISTED: Mapping[str, re.Pattern[str]] = {
     "setup.cfg": re.compile(r"(?m)^\[(?:tool:)?(flake8|mypy|pytest|isort|pylint)\b"),
     "tox.ini": re.compile(r"(?m)^\[(flake8|mypy|pytest|isort)\b"),
 }
-"""Manifests that are no TOML or JSON: what names a package in them."""
+"""Manifests that are not TOML or JSON: what names a package in them."""
 _RUFF_FORMAT = re.compile(r"\bruff format\b|^\[tool\.ruff\.format\]", re.MULTILINE)
 MOST_DECLARED = 5_000
 MOST_LOCATED = 60

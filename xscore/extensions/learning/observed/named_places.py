@@ -110,7 +110,7 @@ def _package(path: str, text: str) -> Iterator[NamedPlace]:
 
 
 def _with_kind(name: str, folder: str, kind: str) -> Iterator[NamedPlace]:
-    """Yield a name as it is said: alone and with what it names."""
+    """Yield a name as people use it: alone and with what it names."""
     spoken = spoken_name(name)
     is_inside = folder != "." and not folder.startswith(("..", "/"))
     if not (is_inside and _FOLDER.fullmatch(folder)) or not spoken or len(name) > MOST_NAME_CHARS:

@@ -25,7 +25,7 @@ from xscore.store import memory_writer
 from xscore.store.composing import details_text
 
 SHARE_TOLERANCE = 0.03
-"""A share that moves by less is told as before."""
+"""A share that moves by less keeps its words."""
 COUNT_TOLERANCE = 0.2
 """So is one of a total that changes by less than this part."""
 FILES_NAMED = 3

@@ -1,4 +1,4 @@
-"""What a command is for, told by its words, and whether it is one worth showing.
+"""What a command is for, inferred from its words, and whether it is worth showing.
 
 Commands are quoted as they stand, on one line; nothing is run. Trade-off: a command whose words say
 nothing of its purpose (`./ci.sh`) is not shown.
@@ -109,7 +109,7 @@ _PLUMBING = re.compile(
     r"(?:echo|cd|export|mkdir|cp|mv|rm|curl|wget|git|if|for|while|fi|done|else|then|set|sudo|apt"
     r"|apt-get|brew|choco|sed|cat|source|\.|test|\[)\b|[#{}\[(]"
 )
-"""How a line begins that is no command for people."""
+"""How a line begins that is not a command for people."""
 
 
 def purpose_of_name(name: str) -> CommandPurpose | None:

@@ -1,4 +1,4 @@
-"""What README and CONTRIBUTING say of working on the project, and the files contradict.
+"""What README and CONTRIBUTING say about working on the project, and the files contradict.
 
 A command whose target, script or file is not there; a version of Python, Node or Go other than the
 manifest's; a test framework that nothing uses. Only commands in code and plain statements of a

@@ -1,8 +1,8 @@
 """Conventions that most files follow, with the share that does.
 
-A convention is told when enough of what could follow it does: nine of ten, and not fewer than a
+A convention is noted when enough of what could follow it does: nine of ten, and not fewer than a
 dozen. Names of files, places of tests, and traits of files are counted alike. Trade-off: what only
-half of the code does is no convention, though somebody may be moving there.
+half of the code does is not a convention, though somebody may be moving there.
 """
 
 import re

@@ -38,7 +38,7 @@ function sentenceOf(place) {
   const sentence = data.sentences[place];
   if (sentence) return sentence;
   if (!hasScore(place)) return "No score of it is stored for this question: it was left unjudged, is new, or was edited since.";
-  if (data.threshold === null) return "The turn has no receipt, so nothing tells whether it would have been chosen.";
+  if (data.threshold === null) return "The turn has no receipt, so it is unknown whether it would have been chosen.";
   const rank = scoreOf(place) >= 0.005 ? `, ${rankOf.get(place).toLocaleString("en")} of ${inOrder.length.toLocaleString("en")} in order` : "";
   if (passes(place)) return `It passed with ${scoreText(place)}, and others took the places${rank}.`;
   return `It was judged and not chosen: ${scoreText(place)} is below the cut of ${cutOf(place)}${rank}.`;

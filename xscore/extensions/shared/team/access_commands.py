@@ -21,9 +21,9 @@ _ADMIN_S = 60.0
 
 @command()
 @click.argument("name", required=False, default="")
-@click.option("--end", is_flag=True, help="Remove what came of it.")
+@click.option("--end", is_flag=True, help="Remove what came from it.")
 def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
-    """Take what the team states about repository NAME, of which there is no clone here.
+    """Get what the team states about repository NAME, which is not cloned here.
 
     `ask --repo NAME` then judges it; `xscore shared sync` brings what is new. Without NAME, list
     those that are followed.
@@ -52,9 +52,26 @@ def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
 
 @command()
 @click.argument("name")
-@click.option("--close/--open", "is_closed", default=None, help="Who may read it: some, or all.")
-@click.option("--grant", "granted", metavar="LOGIN", multiple=True, help="Who may. Repeatable.")
-@click.option("--revoke", "revoked", metavar="LOGIN", multiple=True, help="Who may no longer.")
+@click.option(
+    "--close/--open",
+    "is_closed",
+    default=None,
+    help="Restrict reading to granted logins, or open it to all.",
+)
+@click.option(
+    "--grant",
+    "granted",
+    metavar="LOGIN",
+    multiple=True,
+    help="A login that may read it. Repeatable.",
+)
+@click.option(
+    "--revoke",
+    "revoked",
+    metavar="LOGIN",
+    multiple=True,
+    help="A login that may no longer read it. Repeatable.",
+)
 def change_repository_access(
     name: str,
     *,

@@ -2,7 +2,7 @@
 of one's own.
 
 Each asks once, within a deadline. Trade-off: names of members are read from what they wrote
-themselves; the server vouches for who they are by digest alone.
+themselves; the server vouches for those who they are by digest alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -81,7 +81,7 @@ def _client(store: "Store", settings: SharedSettings) -> TeamClient:
     help="Your name, as others see it; default: git's user.name.",
 )
 def join_team(name: str, by: str, flags: Flags) -> None:
-    """Let this repository take part in your team, under NAME or where it was cloned from.
+    """Join this repository to your team, under NAME or the address that it was cloned from.
 
     With shared.memories = read, what others have stated about it comes here; with write, what you
     have stated goes there too. No other repository does, until you join it.
@@ -176,7 +176,7 @@ def share_checkpoint_with_team(name: str, take_back: bool, flags: Flags) -> None
 
 @command()
 def leave_team(flags: Flags) -> None:
-    """End this repository's part in the team, and remove others' memories from this store.
+    """Take this repository out of the team, and remove others' memories from this store.
 
     What you shared stays on the server: `xscore shared erase` takes it back.
     """

@@ -163,7 +163,7 @@ def _take(
     """Take every entry that is new, page by page."""
     since = request.version
     lacks_own = False
-    # A server that was made anew, or restored from a backup, counts from another beginning.
+    # A server that was recreated, or restored from a backup, counts from another beginning.
     is_other = greeting.epoch != request.epoch
     if is_other or newest < since:
         since = 0

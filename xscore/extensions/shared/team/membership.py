@@ -3,7 +3,7 @@ server was last away.
 
 It is one row of `meta`, so it comes with the store, which is trusted only where its user made it: a
 cloned repository can neither join a team nor say which. Trade-off: a copy of a store that is
-brought back from a backup pulls again from where it was, and what it had sent is compared anew.
+brought back from a backup pulls again from where it was, and what it had sent is compared again.
 """
 
 import sqlite3
@@ -86,7 +86,7 @@ def write_membership(connection: sqlite3.Connection, membership: Membership | No
 
 
 def note_failure(store: Store, *, problem: str = "") -> None:
-    """Note that the server was away. problem: what the next turn says of it."""
+    """Note that the server was away. problem: what the next turn says about it."""
     with database.transaction(store.connection):
         membership = read_membership(store.connection)
         if membership is not None:

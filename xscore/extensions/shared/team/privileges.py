@@ -1,4 +1,4 @@
-"""What `doctor` says of a team's server: TLS, and whether this login may more than it should.
+"""What `doctor` says about a team's server: TLS, and whether this login may more than it should.
 
 Least privilege is checked on the server as it is, not as the setup made it: an administrator may
 have changed it since. Trade-off: it sees what a login can see of itself and of the schema; what a

@@ -68,7 +68,7 @@ def setup_sql(
     since: the version of the schema that is there; 0: none is.
     judgments: whether the tables of judgments get row-level security, too.
     steps: as of `schema_steps`, which is the default.
-    Raises UsageError for a login that is no plain name.
+    Raises UsageError for a login that is not a plain name.
     """
     sql_by_version = schema_steps() if steps is None else steps
     parts = [

@@ -128,7 +128,7 @@ def local_memory(
         # A member's clock may be wrong; nothing was said in the future.
         updated_at=min(line.updated_at, now),
     )
-    # Which of two opinions is newer is told by when they were stated, not by when they came here.
+    # The newer of two opinions is the one stated later, not the one that came here later.
     return replace(
         remade,
         id=identifier,

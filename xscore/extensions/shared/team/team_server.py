@@ -64,7 +64,7 @@ class ServerGreeting(Struct, frozen=True):
     organisation: str
     member: str
     epoch: str
-    """Of the project; another one after the server was made anew. Empty: nothing is shared yet."""
+    """Of the project; another one after the server was recreated. Empty: nothing is shared yet."""
     version: int
 
 

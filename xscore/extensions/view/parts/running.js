@@ -58,7 +58,7 @@ async function look() {
   } catch {
     failures += 1;
     if (failures >= MOST_FAILURES) {
-      said.textContent = "The server does not answer any more.";
+      said.textContent = "The server no longer answers.";
       said.className = "warnings";
       return;
     }
