@@ -97,12 +97,13 @@ def _told_apart(place: OtherPlace, names: Sequence[str]) -> OtherPlace:
         if name and name not in names:
             return replace(place, name=name)
     raise NothingMatched(
-        f"another repository is called {place.name}, too", hint="Rename one of their folders."
+        f"another of these repositories is also called {place.name}",
+        hint="Rename the folder of one of them.",
     )
 
 
 def _not_joined(name: str, error: XscoreError) -> str:
-    return join_sentences(f"{one_line(name)} was not looked into: {error.message}", error.hint)
+    return join_sentences(f"{one_line(name)} could not be read: {error.message}", error.hint)
 
 
 def _within_budget(

@@ -52,7 +52,7 @@ class OutageMemory:
 
     def remember(self, problem: str) -> None:
         """Remember that the server is away, or with an empty text that it answers."""
-        # An outage that is known already ends by itself: the server is waited for anew after it.
+        # A known outage is not renewed, so that the server is waited for again once it is over.
         if problem == self.problem():
             return
         text = ""
