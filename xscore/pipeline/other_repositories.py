@@ -42,6 +42,8 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
             remark = repository.remark()
         except XscoreError as error:
             problems[repository.name] = _not_joined(repository.name, error)
+            # The rest of the turn would read it, too, and fail.
+            parts.store.close_other(repository)
             continue
         if remark:
             parts.observer.note(remark)
