@@ -274,7 +274,9 @@ class Store:
     def close_other(self, repository: "OtherRepository") -> None:
         """Close one of the other repositories, so that nothing more of it is read."""
         repository.close()
-        self.others = tuple([other for other in self.others if other is not repository])
+        still_open = list(self.others)
+        still_open.remove(repository)
+        self.others = tuple(still_open)
 
     def close_others(self) -> None:
         """Close the other repositories that were read beside this one."""
