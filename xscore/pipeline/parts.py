@@ -168,7 +168,7 @@ AFTER_INDEX: "Hook[FinishIndex]" = Hook(
 
 
 class TurnExchange(Struct, frozen=True, kw_only=True):
-    """What came of exchanging memories with a team's server beside a turn."""
+    """The result of exchanging memories with a team's server beside a turn."""
 
     warning: str = ""
     call: ServerCall | None = None
