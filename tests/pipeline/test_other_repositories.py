@@ -232,15 +232,17 @@ async def test_its_store_is_only_read(shop: Path, lib: Path, server: OpenAIServe
 async def test_status_suggests_what_a_manifest_names(
     shop: Path, lib: Path, server: OpenAIServer
 ) -> None:
-    """A library that this repository depends on is suggested; nothing joins by itself."""
+    """A library that this repository depends on is suggested, unless it joins already by any of its
+    names; nothing joins by itself."""
     settings = settings_for(server)
     async with Pipeline.open(shop, settings) as pipeline:
         assert read_store_status(pipeline.store, settings).suggested == ()
         (shop / "go.mod").write_text("module acme.dev/shop\n\nrequire github.com/acme/lib v1.2.0\n")
         (suggested,) = read_store_status(pipeline.store, settings).suggested
         assert (suggested.name, suggested.manifest) == (LIB_NAME, "go.mod")
-        named = read_store_status(pipeline.store, also(settings, LIB_NAME))
-        assert named.suggested == ()
+        for name in (LIB_NAME, "lib", "../lib"):
+            named = read_store_status(pipeline.store, also(settings, name))
+            assert named.suggested == ()
     assert not (await ask(shop, settings)).also
 
 
