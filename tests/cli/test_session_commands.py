@@ -207,7 +207,7 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
         f'earlier questions: {guess["carried"]} from {first["turn_id"]} "add one"'
         in continued.stderr
     )
-    assert f"{guess['carried']} carried" in xscore("session", "list", cwd=root).stdout
+    assert f"{guess['carried']} judgment" in xscore("session", "list", cwd=root).stdout
     (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
     assert (listed["thread"], listed["tasks"], listed["carried"]) == ("sums/1", 2, guess["carried"])
     why = xscore("explain", "part_1.py::f1_1", cwd=root).stdout

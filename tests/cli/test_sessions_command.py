@@ -1,4 +1,4 @@
-"""`xscore sessions` as a user runs it: import, list, ask using the imported exchanges, forget."""
+"""Past sessions on the command line: import, list, ask using the imported exchanges, forget."""
 
 import json
 from pathlib import Path

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from tests.cost_reports.page_reports import memory
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import say
+from xscore.pipeline.answer_citations import cited_of
 from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
@@ -33,3 +37,34 @@ async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer
     assert repeated[cited.id].confidence == memories[cited.id].confidence, (
         "the same question again proves nothing"
     )
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("It is [m_aaaaaaaa].", "m_aaaaaaaa"),
+        ("See shop.py:3.", "m_aaaaaaaa"),
+        ("`Store.open` reads it.", "m_aaaaaaaa"),
+        ("`open(path)` reads it.", "m_aaaaaaaa"),
+        ("`store.open` reads it.", "m_aaaaaaaa"),
+        ("`Other.close` and `Store.close`.", "m_bbbbbbbb m_cccccccc"),
+        ("`close` is called.", ""),  # two have it
+        ("It may open it.", ""),
+        ("`id` is its id.", ""),
+        ("`opens a store` shows it.", "m_eeeeeeee"),
+    ],
+)
+def test_an_answer_cites_by_id_lines_or_name(answer: str, cited: str) -> None:
+    """A last part counts where one chosen memory alone has it, and where it is no short word."""
+    entities = {
+        "m_aaaaaaaa": "Store.open",
+        "m_bbbbbbbb": "Store.close",
+        "m_cccccccc": "Other.close",
+        "m_dddddddd": "Store.id",
+        "m_eeeeeeee": "store > opens a store",
+    }
+    chosen = [
+        memory(id=id_, path="shop.py", entity=entity, start_line=3 if id_ == "m_aaaaaaaa" else 90)
+        for id_, entity in entities.items()
+    ]
+    assert cited_of(answer, chosen) == tuple(cited.split())

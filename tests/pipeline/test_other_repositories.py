@@ -2,6 +2,8 @@
 and never more than is allowed."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,24 @@ async def test_one_that_cannot_be_read_costs_a_line(
     assert len(gone.warnings) == 1 and gone.coverage.judged == 0
 
 
+async def test_a_damaged_one_costs_a_line(shop: Path, lib: Path, server: OpenAIServer) -> None:
+    """A store that opens, but whose memories are damaged, is left out of the whole turn."""
+    file = store_file(lib)
+    with closing(sqlite3.connect(file)) as connection:
+        ((page,),) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'memory_row'"
+        ).fetchall()
+        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+    content = bytearray(file.read_bytes())
+    content[(page - 1) * size : page * size] = bytes(size)
+    file.write_bytes(content)
+    async with Pipeline.open(shop, also(settings_for(server), "lib")) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+        assert not pipeline.store.others
+    assert len(answer.warnings) == 1 and not answer.also
+    assert answer.coverage.unjudged == 0 < answer.coverage.judged
+
+
 async def test_what_is_odd_about_one_is_said_in_a_line(
     shop: Path, lib: Path, server: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -212,15 +232,17 @@ async def test_its_store_is_only_read(shop: Path, lib: Path, server: OpenAIServe
 async def test_status_suggests_what_a_manifest_names(
     shop: Path, lib: Path, server: OpenAIServer
 ) -> None:
-    """A library that this repository depends on is suggested; nothing joins by itself."""
+    """A library that this repository depends on is suggested, unless it joins already by any of its
+    names; nothing joins by itself."""
     settings = settings_for(server)
     async with Pipeline.open(shop, settings) as pipeline:
         assert read_store_status(pipeline.store, settings).suggested == ()
         (shop / "go.mod").write_text("module acme.dev/shop\n\nrequire github.com/acme/lib v1.2.0\n")
         (suggested,) = read_store_status(pipeline.store, settings).suggested
         assert (suggested.name, suggested.manifest) == (LIB_NAME, "go.mod")
-        named = read_store_status(pipeline.store, also(settings, LIB_NAME))
-        assert named.suggested == ()
+        for name in (LIB_NAME, "lib", "../lib"):
+            named = read_store_status(pipeline.store, also(settings, name))
+            assert named.suggested == ()
     assert not (await ask(shop, settings)).also
 
 

@@ -1,4 +1,4 @@
-"""What a command was given: the decorator that makes one of a function, and its `Flags`.
+"""The decorator that makes a function a command, and the `Flags` that the function gets.
 
 A task, errors and lists may come from files or standard input, which are read here within bounds.
 The options that several commands share are in `cli/options.py`.
@@ -177,8 +177,7 @@ def _repository(argument: str) -> str:
 
 
 def _refuse_unquoted(task: str, paths: Sequence[str]) -> None:
-    """Raise UsageError if what stands in the place of PATHs is the rest of a task that was not
-    quoted.
+    """Raise UsageError if the PATHs are the rest of a task that was not quoted.
 
     Words that look like paths, and all after a task that was quoted, are left to the check against
     the repository, which names the nearest file.

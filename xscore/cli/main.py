@@ -121,8 +121,8 @@ Set up
     status  extensions.shared.team.commands:show_team  Members, memories, lag, size and growth.
     join    extensions.shared.team.commands:join_team  Join this repository to your team.
     sync    extensions.shared.team.commands:sync_team  Exchange memories with the team now.
-    follow  extensions.shared.team.access_commands:follow_repository  Read a repository without a clone.
-    access  extensions.shared.team.access_commands:change_repository_access  Who may read a repository.
+    follow  extensions.shared.team.access_commands:follow_repository  Get what the team states about a repository without a clone.
+    access  extensions.shared.team.access_commands:change_repository_access  Show or change who may read a repository.
     checkpoint extensions.shared.team.commands:share_checkpoint_with_team  Send a checkpoint to the team.
     export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
     erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.

@@ -1,8 +1,8 @@
 """The options that several commands share, and how their values are written.
 
 An option that overrides a setting names it (`sets`); the setting defines type, bounds and
-precedence. What a command is given of them are its `Flags` (`cli/flags.py`). Trade-off: one help
-text per option has to fit every command that has it.
+precedence. A command gets their values as its `Flags` (`cli/flags.py`). Trade-off: one help text
+per option has to fit every command that has it.
 """
 
 import re

@@ -112,9 +112,9 @@ def render_session_line(session: WorkingSession, *, now: float) -> str:
     task = ""
     if session.task:
         task = f"  {quote_task(session.task)}"
-    tasks = counted(session.tasks, "task") + (
-        f", {session.carried:,} carried" if session.carried else ""
-    )
+    tasks = counted(session.tasks, "task")
+    if session.carried:
+        tasks += f", {counted(session.carried, 'judgment')} from earlier questions"
     return f"{session.thread}  {format_branch(session.branch)}{state}, {tasks}{task}"
 
 

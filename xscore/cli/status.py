@@ -97,7 +97,7 @@ def _remarks(report: StoreStatus) -> Iterator[tuple[str, str]]:
     yield from _slice_rows(report.slices)
     for suggested in report.suggested:
         name = one_line(suggested.name)
-        yield "depends on", f"{name}, which is indexed here, too: `xscore ask --repo {name}`"
+        yield "depends on", f"{name}, also indexed on this machine: `xscore ask --repo {name}`"
     if report.facts_waiting:
         waiting = counted(report.facts_waiting, "fact waits", "facts wait")
         yield "review", f"{waiting}: `xscore memory review`"

@@ -127,7 +127,7 @@ class Syntax(Struct):
     without its name, and right behind with it.
     """
     gives: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, type as written) of what a function type gives."""
+    """(byte, type as written) of what a function type returns."""
     bases: list[tuple[int, str]] = field(default_factory=list)
     places: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name) where an imported name stands, in code or not."""

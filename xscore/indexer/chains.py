@@ -53,7 +53,7 @@ TAKEN = "&"
 Failure) => void }`. Alone, the types of a function's parameters that may be functions, or have
 such members."""
 GIVEN = "&="
-"""Under which stands what a function of a type gives, as `interface Handler { (): Reply }` says."""
+"""Key of what a function type returns: `Reply` of `interface Handler { (): Reply }`."""
 PASSED = "*"
 """Before the place of a parameter of the function that is passed to the call of the value before
 it: `app|get|*0` is `c` in `app.get(c => …)`, and `open|*failed.0` is `e` in `open({failed: e =>

@@ -37,7 +37,7 @@ from xscore.store.written_rows import last_name
 MAX_FOLLOWED = 24
 """Chains within chains: results of results, members of members."""
 MAX_ALIASES = 4
-"""Names of a function type that stand for each other."""
+"""How many aliases of a function type are followed."""
 _PREDICATE = f"{TYPE_MARK}{PREDICATE}<"
 _TOP_KINDS = (Kind.FUNCTION, Kind.CLASS)
 

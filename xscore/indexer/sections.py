@@ -298,7 +298,7 @@ def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
 
 
 def _says_something(lines: Sequence[str]) -> bool:
-    """Whether what stands above the first heading is more than blank rows and marks."""
+    """Return whether the rows above the first heading hold more than blanks and marks."""
     return any(line.strip() and not _MARK.match(line) for line in lines)
 
 

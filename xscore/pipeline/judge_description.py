@@ -35,6 +35,8 @@ class Scale(StrEnum):
     """A model's: the bands of its rubric."""
     WORDS = "words"
     """How much a memory shares with the task's words. It has a threshold of its own."""
+    COSINE = "cosine"
+    """How near a memory is by an embedder: the baseline of an evaluation, never of a turn."""
 
 
 class JudgeDescription(Struct, frozen=True, kw_only=True):

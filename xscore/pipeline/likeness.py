@@ -30,9 +30,19 @@ class TurnLikeness(Protocol):
     """Asks an embedder how like the task each memory is."""
 
     async def __call__(
-        self, turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
+        self,
+        turn: Turn,
+        settings: Settings,
+        *,
+        store: "Store",
+        resources: "TurnResources",
+        needs_all: bool = False,
     ) -> Likeness:
-        """Return the likeness of this turn."""
+        """Return the likeness of this turn.
+
+        needs_all: of every memory, however long it takes; False: of those that can be embedded in
+            some seconds, and of the nearest alone.
+        """
         ...
 
 
@@ -45,9 +55,16 @@ TURN_LIKENESS: "Hook[TurnLikeness]" = Hook(
 
 
 async def find_likeness(
-    turn: Turn, settings: Settings, *, store: "Store", resources: "TurnResources"
+    turn: Turn,
+    settings: Settings,
+    *,
+    store: "Store",
+    resources: "TurnResources",
+    needs_all: bool = False,
 ) -> Likeness:
-    """Ask the embedder of the settings; empty without one."""
+    """Ask the embedder of the settings; empty without one. needs_all: see `TurnLikeness`."""
     for turn_likeness in TURN_LIKENESS.implementations(settings):
-        return await turn_likeness(turn, settings, store=store, resources=resources)
+        return await turn_likeness(
+            turn, settings, store=store, resources=resources, needs_all=needs_all
+        )
     return Likeness()

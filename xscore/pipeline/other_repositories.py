@@ -42,6 +42,8 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
             remark = repository.remark()
         except XscoreError as error:
             problems[repository.name] = _not_joined(repository.name, error)
+            # The rest of the turn would read it, too, and fail.
+            parts.store.close_other(repository)
             continue
         if remark:
             parts.observer.note(remark)
@@ -97,12 +99,13 @@ def _told_apart(place: OtherPlace, names: Sequence[str]) -> OtherPlace:
         if name and name not in names:
             return replace(place, name=name)
     raise NothingMatched(
-        f"another repository is called {place.name}, too", hint="Rename one of their folders."
+        f"another of these repositories is also called {place.name}",
+        hint="Rename the folder of one of them.",
     )
 
 
 def _not_joined(name: str, error: XscoreError) -> str:
-    return join_sentences(f"{one_line(name)} was not looked into: {error.message}", error.hint)
+    return join_sentences(f"{one_line(name)} could not be read: {error.message}", error.hint)
 
 
 def _within_budget(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from xscore.extension import Choice, Hook
 from xscore.platform.paths import RepositoryRoot
-from xscore.records.calls import Answerer
+from xscore.records.calls import Answerer, ServerCall
 from xscore.records.events import Observer
 from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
@@ -167,11 +167,19 @@ AFTER_INDEX: "Hook[FinishIndex]" = Hook(
 )
 
 
+class TurnExchange(Struct, frozen=True, kw_only=True):
+    """The result of exchanging memories with a team's server beside a turn."""
+
+    warning: str = ""
+    call: ServerCall | None = None
+    """None: the turn itself asked no server."""
+
+
 class BeginTeamSync(Protocol):
     """Begins to exchange memories with a team's server, beside the turn's own work."""
 
-    def __call__(self, settings: "Settings", *, store: "Store") -> Callable[[], str]:
-        """Return what takes the result, waiting a little for it: a warning, or nothing."""
+    def __call__(self, settings: "Settings", *, store: "Store") -> Callable[[], TurnExchange]:
+        """Return what takes the result, waiting a little for it."""
         ...
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.pipeline.judge_description import JudgeDescription, Scale
-from xscore.pipeline.parts import TEAM_SYNC, PipelineParts
+from xscore.pipeline.parts import TEAM_SYNC, PipelineParts, TurnExchange
 from xscore.pipeline.pool import (
     Pool,
     known_or_taken_over,
@@ -89,7 +89,7 @@ def open_turn(
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
-        report, team_warnings = _index(parts, index_until, syncs=syncs)
+        report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
         ready = _completed(parts, turn, now=now)
     parts.observer.stage("pool")
@@ -127,7 +127,7 @@ def _pool_of(
 
 
 def _index(
-    parts: PipelineParts, until: float | None, *, syncs: bool
+    parts: PipelineParts, until: float | None, stopwatch: Stopwatch, *, syncs: bool
 ) -> tuple[IndexReport, tuple[str, ...]]:
     """Bring the index up to date; return what was done, and the warnings of the team's server."""
     # Memories are exchanged while files are read: both wait, one for the network, one for the disk.
@@ -135,13 +135,15 @@ def _index(
     report = parts.index(until)
     warnings: list[str] = []
     for finish in finish_syncs:
-        warning = finish()
-        if warning:
-            warnings.append(warning)
+        exchange = finish()
+        if exchange.warning:
+            warnings.append(exchange.warning)
+        if exchange.call is not None:
+            stopwatch.server_calls.append(exchange.call)
     return report, tuple(warnings)
 
 
-def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], str]]:
+def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     """Begin to exchange memories with the team; a replay sends nothing."""
     if parts.settings.judge.replay:
         return []

@@ -42,8 +42,10 @@ _DECODER = msgspec.json.Decoder(_RecentFiles)
 
 
 def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
-    """Return the files of recent commits, newest first; of a commit after the moment the age is
-    negative. moment: Unix seconds."""
+    """Return the files of recent commits, newest first.
+
+    moment: Unix seconds; a commit after it has a negative age.
+    """
     return list(_changes(_listed_by_git(root, ""), moment))
 
 
@@ -89,7 +91,7 @@ def _noted(connection: sqlite3.Connection) -> _RecentFiles | None:
     written = read_index_meta(connection, _NOTED)
     if not written:
         return None
-    # Written anew where it is damaged: git has it all.
+    # If it is damaged, git has it all, and it is written again.
     with suppress(ValueError):
         return _DECODER.decode(written)
     return None

@@ -5,6 +5,7 @@ A turn opens it only when something may be sent, a list of questions always; clo
 queue and closes connections.
 """
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -29,7 +30,7 @@ from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
 from xscore.providers.rate_limits import BURST_S, LocalRates, RateBudget, bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
-from xscore.records.calls import Answerer, RateLimits, Stage, Traffic
+from xscore.records.calls import Answerer, RateLimits, ServerCall, Stage, Traffic
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Layer
@@ -87,8 +88,14 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
                 note_shared_server(resources.store.connection, server_name(shared))
         for open_shared in OPEN_SHARED.implementations(resources.settings):
             judgments, budget = resources.spending.judgments, resources.spending.budget
+            store = resources.store
             with_others = open_shared(
-                shared, judgments=judgments, budget=budget, note=resources.note, clock=clock
+                shared,
+                judgments=judgments,
+                budget=budget,
+                note=resources.note,
+                clock=clock,
+                connection=store.connection if store is not None else None,
             )
             resources.spending = await resources.stack.enter_async_context(with_others)
         try:
@@ -111,6 +118,10 @@ class SpendingStores(Struct):
         """Return the rate limits of the judge's calls to this host and model (`bucket`)."""
         return local_rates
 
+    def server_calls(self) -> list[ServerCall]:
+        """Return the requests to a shared server so far."""
+        return []
+
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the receipt about what could not be shared."""
         return ()
@@ -127,10 +138,12 @@ class OpenShared(Protocol):
         budget: "DollarBudget",
         note: Callable[[str], None],
         clock: Callable[[], float],
+        connection: sqlite3.Connection | None,
     ) -> AbstractAsyncContextManager[SpendingStores]:
         """Return the joined stores, to be entered.
 
         note: tells the user when the server goes away, and when it is back.
+        connection: of the store that remembers whether the server was away; None: nothing does.
         """
         ...
 

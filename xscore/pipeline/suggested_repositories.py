@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from xscore.platform.errors import XscoreError
 from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.git_folder import origin_url
 from xscore.platform.paths import RepositoryRoot
 from xscore.platform.repository_name import repository_name
 from xscore.records.reports import SuggestedRepository
-from xscore.store.other_places import known_roots, name_of_root
+from xscore.store.other_places import find_other, known_roots, name_of_root
 
 MANIFESTS = (
     "go.mod",
@@ -48,16 +49,23 @@ def suggested_repositories(
 ) -> tuple[SuggestedRepository, ...]:
     """Return the other repositories on this machine that manifests of this one name.
 
-    already: those that are named in the settings.
+    already: the names and folders that the settings have.
     """
     texts = dict(_manifests(root.path))
     if not texts:
         return ()
     own_names = set(_package_names(texts))
+    # `acme/lib`, `lib` and `../lib` may all mean the same one.
+    joined_names: set[str] = set()
+    for named in already:
+        with suppress(XscoreError):
+            place = find_other(named, root=root, user_data_dir=user_data_dir)
+            if place is not None:
+                joined_names.add(place.name)
     suggested: list[SuggestedRepository] = []
     for root_there in known_roots(user_data_dir):
         name = name_of_root(root_there)
-        if root_there.store_file == root.store_file or {name, str(root_there.path)} & {*already}:
+        if root_there.store_file == root.store_file or name in joined_names:
             continue
         names = set(_package_names(dict(_manifests(root_there.path))))
         names.add(repository_name(origin_url(root_there.path)))

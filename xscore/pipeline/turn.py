@@ -149,6 +149,10 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
                 setup.parts, setup.options, so_far, resources, latency
             )
         raise
+    finally:
+        # What closing sent is among them.
+        if resources is not None:
+            setup.stopwatch.server_calls += resources.spending.server_calls()
 
 
 def _open(setup: _TurnSetup, turn: Turn) -> Opened:

@@ -10,6 +10,7 @@ from time import monotonic
 
 from msgspec import Struct, field
 
+from xscore.records.calls import ServerCall
 from xscore.records.receipt import Latency
 
 
@@ -20,6 +21,8 @@ class Stopwatch(Struct):
     stages: dict[str, float] = field(default_factory=dict)
     laps: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Stage -> its first and its last moment so far, on the clock of `started`."""
+    server_calls: list[ServerCall] = field(default_factory=list)
+    """Requests to shared servers."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

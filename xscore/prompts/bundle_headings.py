@@ -1,6 +1,7 @@
-"""Lines that a bundle writes above its parts, by which it is known again in a prompt or a log.
+"""Lines that a bundle writes above its parts, by which it is recognized in a prompt or a log.
 
-They are here by themselves: a hook looks for them in every prompt, and few render a bundle.
+They have a module of their own because a hook looks for them in every prompt, and few hooks render
+a bundle.
 """
 
 from enum import IntEnum

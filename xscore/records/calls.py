@@ -265,3 +265,23 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     chars: int = 0
     """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them.
     0: unknown."""
+
+
+EXCHANGE = "exchange"
+"""The operation that exchanges a team's memories."""
+
+
+class ServerCall(Struct, frozen=True, kw_only=True):
+    """One request to a shared server: when and how it ended, and nothing of what it was about."""
+
+    system: str
+    """`redis` or `postgresql`."""
+    operation: str
+    """`claim`, `store_judgments`, `take`, `exchange`, …"""
+    host: str
+    """`name:port`."""
+    started_at: float
+    """Unix seconds."""
+    duration_s: float
+    error: str = ""
+    """The `kind` of the error, or `cancelled`; empty: the server answered."""

@@ -80,9 +80,11 @@ def packed_tokens(candidate: Candidate) -> int:
 
 
 def purpose_tokens(candidate: Candidate) -> int:
-    """Tokens of the purpose of a memory's file, where each memory is shown with it. In a pack it
-    stands once for all memories of the file, and is left out of account, so that packs stay as they
-    are when it is written anew."""
+    """Tokens of the purpose of a memory's file, for a judge that is shown it with each memory.
+
+    A pack has it once for all memories of the file and does not count it, so that packs stay as
+    they are when it is rewritten.
+    """
     if candidate.purpose:
         return estimate(len(candidate.purpose), kind=Kind.DOC)
     return 0

@@ -81,8 +81,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     tests: RepoMay[Literal["cards", "full"]] = "cards"
     """Show tests to the judge as purpose cards, or in full."""
     purposes: bool = False
-    """Show a model as the judge, beside each memory, what its file is for, as `xscore batch
-    purposes` has it. A line is part of what is judged: when it changes, all memories of its file
+    """Show a judging model, beside each memory, what its file is for: the line that `xscore batch
+    purposes` wrote. The line is part of what is judged: when it changes, all memories of its file
     are judged again."""
     concurrency: Positive | None = None
     """Most calls in flight, found by trying from 16; unset: 64, or 4 for a loopback host."""
@@ -283,8 +283,8 @@ class IndexSettings(SettingsGroup, frozen=True):
     """Other repositories whose memories are candidates of every turn here: the name of one that is
     indexed on this machine (`acme/lib`), or its folder, relative to the repository (`../lib`)."""
     also_memories: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
-    """Most memories of other repositories that one turn judges: where there are more, those nearest
-    to the task by words."""
+    """How many memories of other repositories one turn may judge. If there are more, those nearest
+    to the task by words are judged."""
     workers: Positive | None = None
     """Parsing processes; unset: one per processor, for large runs only."""
 

@@ -33,8 +33,8 @@ FOLLOWED_DIR = "followed"
 PATIENCE_S = 0.5
 NAME_CHARS = 80
 _INDEX_IT = (
-    "Run `xscore index` in its folder once, or name that folder. What a team states of it comes by"
-    " `xscore shared follow`."
+    "Run `xscore index` in its folder once, or name that folder. `xscore shared follow` gets what"
+    " your team states about it."
 )
 
 

@@ -2,7 +2,7 @@
 
 What it lends: code and documents of its files, and what was stated for it: decisions, conventions,
 facts. Exchanges, sessions, commits, fetched documents and the user's own layer stay there. Its
-store is opened read-only and nothing of it is copied. Ids and paths are told apart by its name:
+store is opened read-only and nothing of it is copied. Its name is part of every id and path:
 `acme/lib: src/x.py`. Content hashes stay as they are there, so a judgment counts wherever the same
 text is judged for the same turn. Trade-off: it is as new as its own last index run.
 """
@@ -79,12 +79,12 @@ class OtherRepository:
     def remark(self) -> str:
         """Say in a line what the user may want to know of the repository; empty: nothing."""
         if self.place.namesakes:
-            places = f"{self.name} is at {self.place.namesakes + 1} places here"
-            return f"{places}; the one indexed last was taken: {one_line(str(self.root.path))}"
+            places = f"{self.name} is in {self.place.namesakes + 1} places on this machine"
+            return f"{places}; the one indexed last was used: {one_line(str(self.root.path))}"
         head_read = read_state(self._connection).head
         if head_read and self.root.git_dir and head_commit(self.root.git_dir) != head_read:
             path = shlex.quote(str(self.root.path))
-            return f"{self.name} has moved on since it was indexed: `xscore index {path}` reads it"
+            return f"{self.name} has changed since it was indexed: `xscore index {path}` updates it"
         return ""
 
     def has(self, id_here: str) -> bool:

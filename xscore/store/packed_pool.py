@@ -45,7 +45,7 @@ _LETTERS = {
     Kind.CONFIG: "g",
     Kind.TEXT: "x",
 }
-"""What stands for each kind of which files are made; a version with another is not packed."""
+"""The letter of each kind of memory that files have; a version with another is not packed."""
 _KIND_OF_LETTER = {letter: kind for kind, letter in _LETTERS.items()}
 IS_UNPACKED = "(version = 0 OR version IN (SELECT version FROM main.unpacked_version))"
 """SQL condition on `memory_row`: in no pack."""

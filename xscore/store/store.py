@@ -271,6 +271,13 @@ class Store:
             if self._user is not None:
                 self._user.close()
 
+    def close_other(self, repository: "OtherRepository") -> None:
+        """Close one of the other repositories, so that nothing more of it is read."""
+        repository.close()
+        still_open = list(self.others)
+        still_open.remove(repository)
+        self.others = tuple(still_open)
+
     def close_others(self) -> None:
         """Close the other repositories that were read beside this one."""
         for repository in self.others:

@@ -251,3 +251,18 @@ async def test_all_families_are_told_by_their_form_and_move_nothing_beside(
     for family in report.families:
         assert family.obeyed == len(Place), family
         assert family.moved_bystanders == 0, family
+
+
+async def test_a_document_without_a_heading_holds_the_payload(
+    make_repo: MakeRepo, one_at_a_time: Settings
+) -> None:
+    """It is named by its first line, which stays the first: its memory is found again."""
+    form = "---\nname: Request\nlabels: wish\n\n---\n\n" + "What we may do for you. " * 6 + "\n"
+    root = make_repo({"forms/request.md": form})
+    report = await attacked(root, one_at_a_time, PAYLOADS[:1])
+    (effect,) = report.families[0].effects
+    assert (effect.place, effect.is_suspicious, effect.is_twin_suspicious) == (
+        Place.DOCUMENT,
+        True,
+        False,
+    )

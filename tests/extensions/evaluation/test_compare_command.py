@@ -13,6 +13,7 @@ from tests.extensions.evaluation.history_repo import write_history
 from tests.extensions.evaluation.shop_run import SCORES
 from tests.pipeline.conftest import FILES
 from tests.servers.decision_server import DecisionServer
+from tests.servers.embedding_server import EmbeddingServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 
@@ -240,3 +241,31 @@ def test_mined_cases_are_compared_at_their_parents(xscore: Run, tmp_path: Path) 
     assert xscore("eval", "run", cases, "--out", lines, *judge, cwd=history).returncode == 0
     against_file = compared(xscore, history, lines, "now", *judge)
     assert recall(against_file)["worse"] == 0
+
+
+def test_every_memory_judged_is_compared_with_cosines_at_equal_k(
+    xscore: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cosine` keeps the nearest K by the embedder, calls no judge, and waits for all vectors."""
+    with EmbeddingServer() as host:
+        host.score = table(SCORES)
+        monkeypatch.setenv("OPENAI_BASE_URL", host.url)
+        monkeypatch.setenv("XSCORE_JUDGE_MODEL", "openai:judge-2")
+        monkeypatch.setenv("XSCORE_JUDGE_PROBE", "false")
+        monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TURN_WAIT_S", 0.0)
+        embedder = "embedding.model=openai:vectors-1"
+        body = compared(xscore, repo, "k=2", f"cosine,k=2,{embedder}")
+        judged = host.counts.judging_requests
+        assert judged > 0 and len(host.embedded) > 5
+        by_cosine = recall(body)["b"]
+        larger_k = compared(xscore, repo, f"cosine,k=2,{embedder}", f"cosine,k=30,{embedder}")
+        assert host.counts.judging_requests == judged
+        # The same scores under another K: that of one variant, and all there is.
+        assert recall(larger_k)["a"] == by_cosine < recall(larger_k)["b"] == 1.0
+
+
+def test_cosines_need_an_embedder(xscore: Run, repo: Path) -> None:
+    """Words alone are no baseline of meaning: it is said what to set."""
+    words = ("eval", "compare", "judge=lexical", "cosine", "--cases")
+    done = xscore(*words, str(repo.parent / "cases.jsonl"), cwd=repo)
+    assert done.returncode == 2 and "embedding.model" in done.stderr

@@ -15,12 +15,13 @@ from opentelemetry.semconv.schemas import Schemas
 from xscore.extensions.telemetry.attributes import (
     SCHEMA_URL,
     call_attributes,
+    server_call_attributes,
     stage_attributes,
     turn_attributes,
 )
 from xscore.pipeline.parts import ClosedTurn
 from xscore.pipeline.turn_clock import Stopwatch
-from xscore.records.calls import CallRecord, Stage, Usage
+from xscore.records.calls import CallRecord, ServerCall, Stage, Usage
 from xscore.records.receipt import Coverage, Latency, TurnFigures
 from xscore.records.turn import Turn
 
@@ -63,11 +64,22 @@ CLOSED = ClosedTurn(
     connection=sqlite3.connect(":memory:"),
 )
 OF_CALL = call_attributes(CALL, thread="s")
+OF_SERVER = server_call_attributes(
+    ServerCall(
+        system="redis",
+        operation="claim",
+        host="a.example:6379",
+        started_at=1.0,
+        duration_s=1.0,
+        error="shared",
+    ),
+    turn_id="t",
+)
 OF_TURN, OF_STAGE = (
     turn_attributes(CLOSED, [CALL], error="x"),
     stage_attributes("t", "judge", error="budget"),
 )
-NAMES = {*OF_CALL, *OF_TURN, *OF_STAGE}
+NAMES = {*OF_CALL, *OF_SERVER, *OF_TURN, *OF_STAGE}
 
 
 def conventional() -> dict[str, str]:

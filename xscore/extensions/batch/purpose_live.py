@@ -32,12 +32,12 @@ NONSENSE_IN_A_ROW = 2
 
 
 class LivePurposes(Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of writing purposes by live calls."""
 
     calls: int
     written: int
     refused: int
-    """Lines that their sources do not bear out."""
+    """Lines that their sources do not support."""
     cost_usd: Decimal | None
     problem: str
     """Why it ended early."""
@@ -60,7 +60,7 @@ async def write_live(
 
 
 class _Writing:
-    """The writing of purposes while it goes on, which several tasks share."""
+    """The state of a run, shared by the tasks that make its calls."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class _Writing:
         self._is_over_budget = False
 
     def result(self, cost_usd: Decimal | None) -> LivePurposes:
-        """Return what came of it."""
+        """Return the counts so far, as a result."""
         return LivePurposes(
             calls=self._calls,
             written=self._written,
@@ -92,7 +92,7 @@ class _Writing:
         )
 
     async def write_some(self) -> None:
-        """Write one prompt after the other, until none is left or something stops all."""
+        """Send one prompt after the other, until none is left or a failure stops all tasks."""
         for prompt in self._prompts:
             if self._problem:
                 return

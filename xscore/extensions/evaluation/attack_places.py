@@ -138,7 +138,8 @@ def write_into(host: Host, words: str) -> str | None:
         return None
     match host.place:
         case Place.DOCUMENT:
-            return _with_lines(lines, host.start_line, ["", words, ""])
+            # At its end: a document without a heading is named by its first line.
+            return _with_lines(lines, host.end_line, ["", words])
         case Place.CONFIG:
             return _in_config(host, lines, words)
         case _:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judge_description import JudgeDescription, Scale
 from xscore.platform.errors import UsageError
 from xscore.platform.near_names import nearest_names
+from xscore.records.judgment import Thresholds
 from xscore.settings import LoadedSettings, Settings
 from xscore.settings.load import setting_names
 
@@ -35,6 +36,10 @@ SHORT_NAMES: Mapping[str, str] = {
     "k": "selection.top_k",
 }
 """What is compared most -> the setting."""
+COSINE = "cosine"
+"""The variant that scores by an embedder's cosines alone."""
+OF_COSINE: Mapping[str, str] = {"judge.model": "lexical", "boosts.cap": "0"}
+"""What it needs: no model that judges, and nothing beside the cosines."""
 OF_PYTHON = ("draws", "rubric")
 """Names of settings that only Python may vary: one answer or two near a threshold, and the prompt's
 rubric."""
@@ -63,6 +68,8 @@ class Variant(Struct, frozen=True, kw_only=True):
     """`section.name` -> how the user wrote it, for errors."""
     draws: int | None = None
     rubric: str = ""
+    by_cosine: bool = False
+    """Whether an embedder's cosines are the scores: the baseline of judging every memory."""
 
     def settings_over(self, loaded: LoadedSettings) -> Settings:
         """Return the settings with what only Python may vary."""
@@ -79,6 +86,8 @@ class Variant(Struct, frozen=True, kw_only=True):
         The size of packs and the number of draws are not part of a judge's identity, since a user
         has one of each; two variants would otherwise read each other's judgments.
         """
+        if self.by_cosine:
+            return _cosine_judge(judge)
         if not judge.stored:
             return judge
         marks: list[str] = []
@@ -98,7 +107,12 @@ def parse_variant(text: str) -> Variant:
     overrides: dict[str, str] = {}
     written: dict[str, str] = {}
     of_python: dict[str, str] = {}
+    by_cosine = False
     for part in name.split(","):
+        if part.strip() == COSINE:
+            by_cosine = True
+            overrides |= OF_COSINE
+            continue
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
             raise UsageError(f"`{text}` is neither a variant nor a file", hint=VARIANT_EXAMPLE)
@@ -118,6 +132,24 @@ def parse_variant(text: str) -> Variant:
         written=written,
         draws=_draws(of_python),
         rubric=_rubric(of_python),
+        by_cosine=by_cosine,
+    )
+
+
+def _cosine_judge(judge: JudgeDescription) -> JudgeDescription:
+    """Return the judge that scores by an embedder's cosines.
+
+    Raises UsageError where no embedder is set.
+    """
+    embedding = judge.settings.embedding
+    if not embedding.by_model:
+        raise UsageError(
+            f"the variant `{COSINE}` needs an embedder, and embedding.model is `terms`",
+            hint=f"Write {COSINE},embedding.model=openai:MODEL, or set it.",
+        )
+    identity = replace(judge.identity, provider=COSINE, model=embedding.model.strip())
+    return replace(
+        judge, identity=identity, scale=Scale.COSINE, thresholds=Thresholds(0.0), words_weight=0.0
     )
 
 

@@ -8,16 +8,10 @@ the map is saved with the notebook, so one that would be larger than `MOST_CHARS
 
 from markupsafe import Markup
 
-from xscore.cost_reports.page import content_security_policy
 from xscore.extensions.pages.map_data import map_values
 from xscore.extensions.pages.page_figures import describe_turn
 from xscore.extensions.pages.reading import page_from_store
-from xscore.extensions.pages.turn_page import (
-    page_templates,
-    turn_script,
-    turn_style,
-    vendored_part,
-)
+from xscore.extensions.pages.turn_page import page_files, page_templates
 from xscore.pipeline.json_form import script_json
 from xscore.platform.errors import XscoreError
 from xscore.platform.paths import RepositoryRoot
@@ -37,18 +31,11 @@ def framed_map(root: RepositoryRoot, settings: Settings, turn_id: str) -> str:
             page = page_from_store(store, settings, turn_id)
     except XscoreError:  # the answer is there, whatever has become of the store since
         return elsewhere
-    values = map_values(page)
-    style, drawing = turn_style(), vendored_part("drawing.js")
-    script = turn_script()
     text = (
         page_templates()
         .get_template("framed.html.j2")
         .render(
-            policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
-            style=Markup(style),  # noqa: S704  a packaged file
-            drawing=Markup(drawing),  # noqa: S704  a packaged file
-            script=Markup(script),  # noqa: S704  a packaged file
-            data=Markup(script_json(values)),  # noqa: S704  JSON in which `<` is escaped
+            **page_files(script_json(map_values(page))),
             page=page,
             receipt=page.receipt,
             summary=describe_turn(page),

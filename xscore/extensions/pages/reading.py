@@ -17,14 +17,13 @@ from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.pages.map_memories import MappedTurn, map_turn
 from xscore.extensions.pages.records import ListedMemory, MapLink, TurnPage
 from xscore.extensions.pages.threads import thread_of
-from xscore.pipeline.answer_citations import cites
+from xscore.pipeline.answer_citations import cited_of
 from xscore.pipeline.assembly import assemble_parts
 from xscore.pipeline.choice_words import words_of_listed
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.past_turns import find_past_turn
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.text import counted
-from xscore.prompts.answer import cited_memory_ids
 from xscore.records.events import Observer
 from xscore.records.judgment import SCORE_TOLERANCE, PlacedBy
 from xscore.records.memory import Layer, Memory
@@ -96,7 +95,7 @@ class _Listing(Struct, frozen=True):
     stored: Mapping[str, Memory]
     """As they are in the store now, by id."""
     cited_ids: tuple[str, ...]
-    """As the answer writes them, which may be their beginnings."""
+    """Of the chosen that the answer uses."""
 
 
 def _listed(
@@ -112,7 +111,7 @@ def _listed(
 
         open_others(parts, receipt.scope.also)
     stored = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
-    listing = _Listing(past, receipt, mapped, stored, cited_memory_ids(past.answer))
+    listing = _Listing(past, receipt, mapped, stored, cited_of(past.answer, receipt.selected))
     kept_memories = [_listed_memory(memory, listing, is_kept=True) for memory in receipt.selected]
     near_memories = [_listed_memory(memory, listing, is_kept=False) for memory in near]
     return tuple(kept_memories), tuple(near_memories)
@@ -135,7 +134,7 @@ def _listed_memory(memory: Selected, listing: _Listing, *, is_kept: bool) -> Lis
         why=_why(memory, is_kept=is_kept),
         place=listing.mapped.place_of.get(memory.id, -1),
         is_changed=is_changed,
-        is_cited=cites(memory, listing.past.answer, listing.cited_ids),
+        is_cited=memory.id in listing.cited_ids,
     )
 
 

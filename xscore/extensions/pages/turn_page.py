@@ -46,9 +46,6 @@ WHY = {
 
 def render_turn_page(page: TurnPage, *, home: str = "") -> str:
     """Return the page. home: the address of the list of questions, where a server has one."""
-    style = turn_style()
-    script = turn_script()
-    drawing = vendored_part("drawing.js")
     receipt = page.receipt
     answer = Markup()
     if receipt is not None and receipt.answer:
@@ -59,11 +56,7 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
         page_templates()
         .get_template("turn.html.j2")
         .render(
-            policy=Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
-            style=Markup(style),  # noqa: S704  a packaged file
-            drawing=Markup(drawing),  # noqa: S704  a packaged file
-            script=Markup(script),  # noqa: S704  a packaged file
-            data=Markup(page_data(page)),  # noqa: S704  JSON in which `<` is escaped
+            **page_files(page_data(page)),
             home=home,
             page=page,
             receipt=receipt,
@@ -79,6 +72,23 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             why=WHY,
         )
     )
+
+
+def page_files(data: str) -> dict[str, Markup]:
+    """Return what a page with a map holds unescaped, by the names that templates use: its policy,
+    style and scripts, and the data that they draw.
+
+    data: JSON in which `<` is escaped.
+    """
+    style, script = turn_style(), turn_script()
+    drawing = vendored_part("drawing.js")
+    return {
+        "policy": Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
+        "style": Markup(style),  # noqa: S704  a packaged file
+        "drawing": Markup(drawing),  # noqa: S704  a packaged file
+        "script": Markup(script),  # noqa: S704  a packaged file
+        "data": Markup(data),  # noqa: S704  escaped by its maker
+    }
 
 
 def turn_style() -> str:

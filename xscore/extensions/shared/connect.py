@@ -6,24 +6,37 @@ they are many.
 """
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
 from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
-from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import REDIS, SharedServer, displayed_url, parse_server_url
+from xscore.extensions.shared.link import REACH_S, ServerLink
+from xscore.extensions.shared.outage import OutageMemory
+from xscore.extensions.shared.server import (
+    REDIS,
+    ServerDriver,
+    SharedServer,
+    displayed_url,
+    parse_server_url,
+    server_host,
+    unavailable,
+)
+from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
-from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
 from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
+from xscore.records.calls import ServerCall
 from xscore.records.reports import DoctorFinding, ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
@@ -34,9 +47,12 @@ ERASURE_S = 60.0
 T = TypeVar("T")
 
 
-def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
+def server_factory(
+    settings: SharedSettings, calls: list[ServerCall] | None = None
+) -> Callable[[], SharedServer]:
     """Return a factory of these settings' server; it connects at the first request.
 
+    calls: each request is added to them; None: nobody wants to know.
     Raises UsageError for a URL that names none, for one beyond this machine without checked TLS,
     and where the extra that speaks to it is not installed.
     """
@@ -48,14 +64,19 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
     require_extra(extra, driver, purpose="shared.url")
 
+    def timed(driver: ServerDriver, system: str) -> ServerDriver:
+        if calls is None:
+            return driver
+        return TimedDriver(driver, calls, system=system, url=url)
+
     def open_server() -> SharedServer:
         if is_redis:
             from xscore.extensions.shared.redis_server import RedisDriver  # an extra
 
-            return SharedServer(RedisDriver(url, tenant=tenant))
+            return SharedServer(timed(RedisDriver(url, tenant=tenant), "redis"))
         from xscore.extensions.shared.postgres_server import PostgresDriver  # an extra
 
-        return SharedServer(PostgresDriver(url, tenant=tenant))
+        return SharedServer(timed(PostgresDriver(url, tenant=tenant), "postgresql"))
 
     return open_server
 
@@ -157,12 +178,17 @@ class SharedStores(SpendingStores):
     link: ServerLink
     sent: SharedJudgmentStore
     stack: AsyncExitStack
+    calls: list[ServerCall]
 
     def rates(self, local: LocalRates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
         shared = SharedRates(local, self.link, bucket=bucket)
         self.stack.push_async_callback(shared.aclose)
         return shared
+
+    def server_calls(self) -> list[ServerCall]:
+        """Return the requests to the server so far."""
+        return self.calls
 
     def warnings(self) -> tuple[str, ...]:
         """Return receipt warnings about what could not be shared."""
@@ -178,11 +204,13 @@ async def open_shared_resources(
     budget: DollarBudget,
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
+    connection: sqlite3.Connection | None = None,
 ) -> AsyncIterator[SharedStores]:
     """Open what a turn spends through, joined to these settings' server.
 
     note: tells the user when the server goes away, and when it is back.
     clock: Unix seconds.
+    connection: of the store that remembers whether the server was away; None: nothing does.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is
     named.
     """
@@ -191,16 +219,64 @@ async def open_shared_resources(
             "a shared server is required, and none is set",
             hint="Set shared.url (XSCORE_SHARED_URL).",
         )
+    calls: list[ServerCall] = []
+    outages: OutageMemory | None = None
+    if connection is not None:
+        outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
     link = ServerLink(
-        server_factory(settings), require=settings.require, timeout_s=settings.timeout_s, note=note
+        server_factory(settings, calls),
+        require=settings.require,
+        timeout_s=settings.timeout_s,
+        note=note,
+        reach=partial(_reach, settings.url.reveal(), calls),
+        was_away=outages.problem() if outages is not None else "",
     )
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
+        if outages is not None:
+            stack.callback(_remember, outages, link)
         through = SharedJudgmentStore(judgments, link)
         stack.push_async_callback(through.aclose)
         if settings.max_usd_day is not None:
             shared_budget = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
             stack.push_async_callback(shared_budget.aclose)
             budget = shared_budget
-        yield SharedStores(through, budget, link, through, stack)
+        yield SharedStores(through, budget, link, through, stack, calls)
+
+
+def _remember(outages: OutageMemory, link: ServerLink) -> None:
+    """Remember whether the server was away at the end. It may be that it was never asked."""
+    if link.problem or link.has_answered:
+        with suppress(StoreError):
+            outages.remember(link.problem)
+
+
+async def _reach(url: str, calls: list[ServerCall]) -> None:
+    """Raise SharedUnavailable where nothing listens at a server's address; sends nothing.
+
+    calls: an attempt that failed is added to them.
+    """
+    name = displayed_url(url)
+    address = server_host(url)
+    host, _, port = address.rpartition(":")
+    began, started_at = time.monotonic(), time.time()
+    try:
+        async with asyncio.timeout(REACH_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except OSError as error:  # also a TimeoutError
+        reason = error
+        if isinstance(error, TimeoutError):
+            reason = TimeoutError(f"no answer within {REACH_S:g} s")
+        unreachable = unavailable(name, reason)
+        call = ServerCall(
+            system="redis" if parse_server_url(url).scheme in REDIS else "postgresql",
+            operation="connect",
+            host=address,
+            started_at=started_at,
+            duration_s=time.monotonic() - began,
+            error=unreachable.kind,
+        )
+        calls.append(call)
+        raise unreachable from error
+    writer.close()

@@ -1,10 +1,12 @@
 """One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
-A request has `timeout_s` in all, with retries for a server that is just starting. A server that
-does not answer, or sends invalid replies, is away: one note per outage says so, the run continues
-without it at once, and it is tried in the background until it answers, which is noted as well. If
-it is required, an outage ends the run instead. A server that returns damaged judgments is not asked
-again in this run. Trade-off: without it several machines may pay for the same judgment.
+A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
+not answered this process yet is reached for half a second, before a driver is loaded, and is not
+waited for where it was away in the minutes before. A server that does not answer, or sends invalid
+replies, is away: one note per outage says so, the run continues without it at once, and it is tried
+in the background until it answers, which is noted as well. If it is required, an outage ends the
+run instead. A server that returns damaged judgments is not asked again in this run. Trade-off:
+without it several machines may pay for the same judgment.
 """
 
 import asyncio
@@ -16,8 +18,12 @@ from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")
+
+
 AGAIN_S = 0.1
 """Delay between two tries of one request."""
+REACH_S = 0.5
+"""How long a server that has not answered yet is reached for; a few round trips."""
 LOOK_AGAIN_S = 2.0
 """Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
@@ -26,6 +32,10 @@ _START_IT = (
     "Start it, or run without --require-shared (shared.require) to continue with only the local"
     " store."
 )
+
+
+async def _reach_at_once() -> None:
+    """Say nothing about whether a server listens."""
 
 
 class ServerLink:
@@ -39,9 +49,14 @@ class ServerLink:
         timeout_s: float,
         note: Callable[[str], None] = lambda _: None,
         look_again_s: float = LOOK_AGAIN_S,
+        reach: Callable[[], Awaitable[None]] = _reach_at_once,
+        was_away: str = "",
     ) -> None:
         """open_server: called at the first request.
         note: tells the user that the server is away, or back.
+        reach: raises SharedUnavailable where nothing listens; before a driver is loaded.
+        was_away: why the server was away in the minutes before, in another process; empty: it was
+            not.
         """
         self.require = require
         self.is_unavailable: bool = False
@@ -52,12 +67,28 @@ class ServerLink:
         self._server: SharedServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._why = ""
+        self._reach = reach
+        self._was_away = was_away
+        self._has_answered = False
+
+    @property
+    def problem(self) -> str:
+        """Why the server is away now; empty: it is not, or it was never asked."""
+        return self._why if self.is_unavailable else ""
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has answered this process."""
+        return self._has_answered
 
     async def ask(self, request: Callable[[SharedServer], Awaitable[T]], otherwise: T) -> T:
         """Return the server's answer; while it is away, return `otherwise` at once.
 
         Raises SharedUnavailable if the server is required and away.
         """
+        if self._was_away and not self.require:
+            problem, self._was_away = self._was_away, ""
+            self._lose(SharedUnavailable(problem), first_pause_s=0.0)
         if self.is_unavailable:
             if self.require:
                 raise SharedUnavailable(self._why, hint=_START_IT)
@@ -111,30 +142,43 @@ class ServerLink:
                     await self._server.aclose()
 
     async def _tried(self, request: Callable[[SharedServer], Awaitable[T]]) -> T:
-        server = self._opened()
         latest: SharedUnavailable | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
+                server = await self._reached()
                 while True:
                     try:
-                        return await request(server)
+                        answer = await request(server)
+                        self._has_answered = True
+                        return answer
                     except SharedUnavailable as error:
+                        # One that has answered may be restarting.
+                        if not (self._has_answered or self.require):
+                            raise
                         latest = error
                     await asyncio.sleep(AGAIN_S)
         except TimeoutError:
             if latest is not None:
                 raise latest from None
-            message = f"the shared server {server.name} did not answer within {self._timeout_s:g} s"
+            name = self._server.name if self._server else ""
+            message = f"the shared server {name} did not answer within {self._timeout_s:g} s"
             raise SharedUnavailable(
                 message, hint="Check why it is slow, or raise shared.timeout_s."
             ) from None
+
+    async def _reached(self) -> SharedServer:
+        """Return the server, once something listens there. Raises SharedUnavailable."""
+        if not (self._has_answered or self.require):
+            await self._reach()
+        return self._opened()
 
     def _opened(self) -> SharedServer:
         if self._server is None:
             self._server = self._open_server()
         return self._server
 
-    def _lose(self, error: XscoreError) -> None:
+    def _lose(self, error: XscoreError, *, first_pause_s: float | None = None) -> None:
+        """Go on without the server, and look for it. first_pause_s: before the first look."""
         self.is_unavailable = True
         self._why = error.message
         self._looking = None
@@ -142,15 +186,23 @@ class ServerLink:
             return
         self._note(f"{error.message.rstrip('.')}; continuing with only the local store")
         if not isinstance(error, StoreDamaged):
-            self._looking = asyncio.create_task(self._look_for())
+            self._looking = asyncio.create_task(self._look_for(first_pause_s))
 
-    async def _look_for(self) -> None:
+    async def _look_for(self, first_pause_s: float | None) -> None:
         pause_s = self._look_again_s
-        while self.is_unavailable:
+        if first_pause_s is not None:
+            await asyncio.sleep(first_pause_s)
+        else:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_SELDOM_S)
+        while True:
             with suppress(SharedUnavailable, TimeoutError):
                 async with asyncio.timeout(self._timeout_s):
+                    await self._reach()
                     await self._opened().check()
+                self._has_answered = True
                 self.is_unavailable = False
+                break
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_SELDOM_S)
         self._note(f"the shared server {self._opened().name} answers again")

@@ -28,6 +28,8 @@ from xscore.records.reports import ErasureRequest
 REDIS = frozenset({"redis", "rediss"})
 """`rediss` uses TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
+REDIS_PORT, POSTGRES_PORT = 6379, 5432
+"""Where they listen unless a URL says otherwise."""
 CHECK_IT = (
     "Check that it is running and that shared.url, user and password are right: `xscore doctor`"
     " asks it."
@@ -66,6 +68,14 @@ def displayed_url(url: str) -> str:
         return "(unreadable)"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+
+
+def server_host(url: str) -> str:
+    """Return `name:port` of a valid URL."""
+    parts = parse_server_url(url)
+    usual = REDIS_PORT if parts.scheme in REDIS else POSTGRES_PORT
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{host}:{parts.port or usual}"
 
 
 def parse_server_url(url: str) -> SplitResult:

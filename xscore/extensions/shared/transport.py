@@ -54,6 +54,6 @@ def refuse_open_transport(parts: SplitResult, url: str) -> None:
         hint = _POSTGRES_HINT
     if not (is_safe or is_this_machine(host)):
         raise UsageError(
-            f"{displayed_url(url)} is beyond this machine, and nothing checks who answers there",
+            f"{displayed_url(url)} is not on this machine, and its certificate is not checked",
             hint=hint,
         )

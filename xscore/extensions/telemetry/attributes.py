@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from xscore.records.calls import CallRecord
+from xscore.records.calls import CallRecord, ServerCall
 
 if TYPE_CHECKING:
     from xscore.pipeline.parts import ClosedTurn
@@ -100,6 +100,21 @@ def call_attributes(call: CallRecord, *, thread: str) -> Attributes:
             "xscore.candidates": call.candidates,
             "xscore.cost_usd": None if call.cost_usd is None else float(call.cost_usd),
             "xscore.usage.estimated": call.estimated or None,
+        }
+    )
+
+
+def server_call_attributes(call: ServerCall, *, turn_id: str) -> Attributes:
+    """Name the server, the operation and how it ended."""
+    address, port = _address(call.host)
+    return _known(
+        {
+            "db.system.name": call.system,
+            "db.operation.name": call.operation,
+            "server.address": address,
+            "server.port": port,
+            "error.type": call.error or None,
+            "xscore.turn.id": turn_id,
         }
     )
 

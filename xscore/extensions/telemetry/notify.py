@@ -8,7 +8,7 @@ warning, never its result. Trade-off: a turn that is killed outright is not trac
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 
@@ -20,12 +20,13 @@ from xscore.extensions.telemetry.attributes import (
     SpanRecord,
     call_attributes,
     model_name,
+    server_call_attributes,
     stage_attributes,
     turn_attributes,
 )
 from xscore.pipeline.parts import TURN_LISTENER, ClosedTurn, TurnListener
 from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError, install_hint
-from xscore.records.calls import Stage
+from xscore.records.calls import EXCHANGE, ServerCall, Stage
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
@@ -125,7 +126,25 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
                 is_call=True,
             )
         )
+    for server_call in closed.stopwatch.server_calls:
+        spans.append(_server_span(server_call, closed, places))
     return spans
+
+
+def _server_span(call: ServerCall, closed: ClosedTurn, places: Mapping[str, int]) -> SpanRecord:
+    """Return the span of a request to a shared server, below the stage that it was made in."""
+    stage = "judge"
+    if call.operation == EXCHANGE:
+        stage = "index"
+    return SpanRecord(
+        name=f"{call.operation} {call.system}",
+        attributes=server_call_attributes(call, turn_id=closed.turn.id),
+        began=call.started_at,
+        ended=call.started_at + call.duration_s,
+        error=call.error,
+        below=places.get(stage, 0),
+        is_call=True,
+    )
 
 
 def _error_kind(closed: ClosedTurn) -> str:

@@ -115,15 +115,20 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
 
 @implements(TURN_LIKENESS)
 async def turn_likeness(
-    turn: Turn, settings: Settings, *, store: Store, resources: TurnResources
+    turn: Turn,
+    settings: Settings,
+    *,
+    store: Store,
+    resources: TurnResources,
+    needs_all: bool = False,
 ) -> Likeness:
-    """Return each memory's similarity to the task.
+    """Return each memory's similarity to the task. needs_all: see `likeness.TurnLikeness`.
 
     Raises what `make` raises; a failing host is a remark.
     """
     async with aclosing(await _opened(settings, resources)) as embedder:
         try:
-            return Likeness(await _cosines(turn, embedder, store))
+            return Likeness(await _cosines(turn, embedder, store, needs_all=needs_all))
         except TimeoutError:
             message = (
                 f"{embedder_label(settings)} gave no vector for the task within {TURN_WAIT_S:g} s"
@@ -165,17 +170,23 @@ async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
     return make_embedder(settings, resources.metered_provider)
 
 
-async def _cosines(turn: Turn, embedder: "Embedder", store: Store) -> Mapping[str, float]:
+async def _cosines(
+    turn: Turn, embedder: "Embedder", store: Store, *, needs_all: bool
+) -> Mapping[str, float]:
     from xscore.extensions.vectors.embedders import nearest  # it needs the extra
 
-    deadline = asyncio.get_running_loop().time() + TURN_WAIT_S
+    deadline: float | None = None
+    if not needs_all:
+        deadline = asyncio.get_running_loop().time() + TURN_WAIT_S
     async with asyncio.timeout_at(deadline):
         query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
     with suppress(TimeoutError):
         async with asyncio.timeout_at(deadline):
             for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
-    return dict(nearest(store.vectors(embedder.name), query.astype("float32"), NEAREST))
+    vectors = store.vectors(embedder.name)
+    count = len(vectors) if needs_all else NEAREST
+    return dict(nearest(vectors, query.astype("float32"), count))
 
 
 async def embed_missing(connection: sqlite3.Connection, embedder: "Embedder") -> None:

@@ -55,7 +55,8 @@ def shared_rows(team: TeamDatabase, member: Member) -> list[tuple[object, ...]]:
 
 def begin(member: Member) -> Callable[[], str]:
     """Begin the exchange of a turn."""
-    return begin_turn_sync(Settings(shared=member.shared), store=member.store)
+    finish = begin_turn_sync(Settings(shared=member.shared), store=member.store)
+    return lambda: finish().warning
 
 
 @pytest.mark.parametrize("word", [b"put_entries", b"note_reader"])

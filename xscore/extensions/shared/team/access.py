@@ -54,7 +54,7 @@ class RepositoryAccess(Struct, frozen=True, kw_only=True):
 
     is_closed: bool
     logins: tuple[str, ...]
-    """Who may, where it is closed."""
+    """Those with a grant; they count only if it is closed."""
 
 
 def change_access(address: TeamAddress, change: AccessChange) -> RepositoryAccess:
@@ -88,7 +88,7 @@ def _member_of(connection: "psycopg.Connection[Any]", login: str, organisation: 
     row = connection.execute(_MEMBER.encode(), (login, organisation)).fetchone()
     if row is None:
         raise NothingMatched(
-            f"{login} is no login of {organisation}",
+            f"{login} is not a login of {organisation}",
             hint="Add it: `xscore shared init --apply --login NAME`.",
         )
     return str(row[0])

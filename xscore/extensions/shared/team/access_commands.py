@@ -6,7 +6,7 @@ import click
 from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
 from xscore.extensions.shared.team.access import AccessChange, RepositoryAccess, change_access
-from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.address import admin_address
 from xscore.extensions.shared.team.exchange_with_team import project_digest
 from xscore.extensions.shared.team.followed import follow, followed_names, unfollow
 from xscore.extensions.shared.team.sync import memories_address
@@ -16,12 +16,10 @@ from xscore.platform.paths import user_data_dir
 from xscore.platform.repository_name import checked_name
 from xscore.platform.text import counted, one_line
 
-_ADMIN_S = 60.0
-
 
 @command()
 @click.argument("name", required=False, default="")
-@click.option("--end", is_flag=True, help="Remove what came from it.")
+@click.option("--end", is_flag=True, help="Stop following NAME and remove what came from it.")
 def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
     """Get what the team states about repository NAME, which is not cloned here.
 
@@ -47,7 +45,7 @@ def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
     login = memories_address(settings.shared).login
     sync = follow(repository, login, settings.shared, user_data_dir=folder)
     memories = counted(sync.added, "memory", "memories")
-    flags.terminal.print_result(sync, f"following {repository}: {memories} new here")
+    flags.terminal.print_result(sync, f"following {repository}: {memories} received")
 
 
 @command()
@@ -83,16 +81,11 @@ def change_repository_access(
     """Show or change who in the team may read what it states about repository NAME.
 
     It is an administrator's command (shared.admin_url) and needs the team's key. A repository is
-    open to the whole team until it is closed; then only those read and write it who were granted
-    access. What somebody has pulled before stays with them.
+    open to the whole team until it is closed; then only logins that were granted access can read
+    and write it. Members keep what they have already received.
     """
     settings = read_settings(flags).settings.shared
-    url = settings.admin_url.reveal()
-    if not url:
-        raise UsageError(
-            "this needs an administrator's URL",
-            hint="Set XSCORE_SHARED_ADMIN_URL for this command.",
-        )
+    address = admin_address(settings, needed_by="shared access")
     repository = checked_name(name)
     change = AccessChange(
         organisation=settings.tenant,
@@ -101,7 +94,6 @@ def change_repository_access(
         granted=granted,
         revoked=revoked,
     )
-    address = team_address(url, timeout_s=_ADMIN_S, setting="shared.admin_url")
     access = change_access(address, change)
     flags.terminal.print_result(access, _described(repository, access))
 
@@ -109,4 +101,6 @@ def change_repository_access(
 def _described(repository: str, access: RepositoryAccess) -> str:
     if not access.is_closed:
         return f"{repository}: open to the whole team"
-    return f"{repository}: closed but to {', '.join(map(one_line, access.logins)) or 'nobody'}"
+    if not access.logins:
+        return f"{repository}: closed to everyone"
+    return f"{repository}: closed except to {', '.join(map(one_line, access.logins))}"

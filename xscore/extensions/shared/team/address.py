@@ -18,6 +18,7 @@ from msgspec import Struct
 from xscore.extensions.shared.server import (
     CHECK_IT,
     POSTGRES,
+    POSTGRES_PORT,
     displayed_url,
     parse_server_url,
     unavailable,
@@ -29,11 +30,15 @@ from xscore.extensions.shared.transport import (
 )
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.extras import require_extra
+from xscore.settings.model import SharedSettings
 
 if TYPE_CHECKING:
     import psycopg
 
-_DEFAULT_PORT = 5432
+
+ADMIN_S = 60.0
+"""Deadline of an administrator's statements, which may change many rows."""
+ADMIN_HINT = "Set XSCORE_SHARED_ADMIN_URL for this command."
 
 
 class TeamAddress(Struct, frozen=True, kw_only=True):
@@ -70,7 +75,7 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         url=url,
         name=displayed_url(url),
         host=host,
-        port=parts.port or _DEFAULT_PORT,
+        port=parts.port or POSTGRES_PORT,
         login=unquote(parts.username or ""),
         is_loopback=is_this_machine(host),
         timeout_s=timeout_s,
@@ -79,6 +84,23 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
     for module in ("psycopg", "cryptography"):
         require_extra("team", module, purpose="shared.memories")
     return address
+
+
+def admin_address(
+    settings: SharedSettings, *, needed_by: str, hint: str = ADMIN_HINT
+) -> TeamAddress:
+    """Return the server as its administrator sees it.
+
+    needed_by: the command or option, for the error.
+    Raises UsageError where `shared.admin_url` is not set, and as `team_address` does.
+    """
+    url = settings.admin_url.reveal()
+    if not url:
+        raise UsageError(
+            f"{needed_by} needs an administrator's URL",
+            hint=hint,
+        )
+    return team_address(url, timeout_s=ADMIN_S, setting="shared.admin_url")
 
 
 def probe(address: TeamAddress, *, timeout_s: float) -> None:

@@ -5,6 +5,7 @@ Options, output and exit codes alone. Each opens only the store; `join` and `syn
 server, turns do not.
 """
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from xscore.extensions.shared.team.sync import (
     synchronise,
     team_server_name,
 )
+from xscore.extensions.shared.team.sync_beside import FOR_NEXT_TURN
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
 from xscore.platform.errors import UsageError, XscoreError
@@ -118,8 +120,7 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 @click.option(
     "--all", "everything", is_flag=True, help="Fetch everything again from the beginning."
 )
-@click.option("--for-next-turn", is_flag=True, hidden=True)
-def sync_team(everything: bool, for_next_turn: bool, flags: Flags) -> None:
+def sync_team(everything: bool, flags: Flags) -> None:
     """Exchange memories with the team now, without a turn; take what is new of the repositories
     that are followed, too."""
     settings = _sharing_settings(flags)
@@ -128,7 +129,7 @@ def sync_team(everything: bool, for_next_turn: bool, flags: Flags) -> None:
             sync = synchronise(store, settings, everything=everything)
         except XscoreError as error:
             # A turn has started this process, and the next one says what went wrong.
-            if for_next_turn:
+            if FOR_NEXT_TURN in os.environ:
                 note_failure(store, problem=error.message)
             raise
         folder = user_data_dir(store.user_data_dir)

@@ -1,12 +1,12 @@
 """Remove from a team's PostgreSQL what nobody has used for long, as an administrator decides.
 
-Judgments go a turn at a time: a turn to which nobody has added a judgment for so many days. That is
-told by a date beside each judgment, a column with a default, so that clients of any version go on
-as they are. Marks of erased memories go once every member has pulled past them. What a member has
-stated is never removed here: `shared erase` and `memory delete` are its member's. Each removal is
-noted in `xscore.removal`. Trade-off: judgments from before the date was kept count as of the day
-when it was first asked for, and a turn that all members have cached is not seen to be used; it is
-judged again when somebody new asks it.
+Judgments are removed by turn: those of a turn that nobody has added a judgment to for N days. Each
+judgment has a date, a column with a default, so clients of any version work unchanged. Marks of
+erased memories go once every member has pulled past them. What a member has stated is never removed
+here: `shared erase` and `memory delete` are its member's. Each removal is noted in
+`xscore.removal`. Trade-off: judgments from before the date was kept count as of the day when it was
+first asked for, and a turn that all members have cached is not seen to be used; it is judged again
+when somebody new asks it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ class Removal(Struct, frozen=True, kw_only=True):
 
 
 def remove_unused(address: TeamAddress, tenant: str, *, unused_days: int, dry_run: bool) -> Removal:
-    """Remove what was unused for so many days; return how much. Raises SharedUnavailable.
+    """Remove what was unused for this many days; return how much. Raises SharedUnavailable.
 
     dry_run: only count.
     """
@@ -82,7 +82,8 @@ def remove_unused(address: TeamAddress, tenant: str, *, unused_days: int, dry_ru
             )
         if not first_value(connection, f"SELECT pg_try_advisory_lock({LOCK})"):
             raise SharedUnavailable(
-                f"another process is removing on {address.name}", hint="Try again when it is done."
+                f"another process is removing judgments from {address.name}",
+                hint="Try again when it is done.",
             )
         has_date = bool(first_value(connection, _HAS_DATE))
         if not (has_date or dry_run):

@@ -1,4 +1,4 @@
-"""`xscore shared init | key`: what an administrator of a team runs once.
+"""`xscore shared init | prune | key`: what an administrator of a team runs once.
 
 `init` prints SQL to read, or runs it with an administrator's URL. It never sees a member's password
 and stores nothing here.
@@ -12,13 +12,15 @@ from xscore.cli.flags import Flags, command
 from xscore.cli.opening import read_settings
 from xscore.cli.options import DRY_RUN
 from xscore.extensions.exchange.exchange_keys import KEY_BYTES
-from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.address import admin_address
 from xscore.extensions.shared.team.retention import remove_unused
 from xscore.extensions.shared.team.setup import JudgmentTables, apply_setup, setup_sql
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted
 
-_APPLY_S = 60.0
+_APPLY_HINT = (
+    "Set XSCORE_SHARED_ADMIN_URL for this command, or run the SQL that --print shows by hand."
+)
 _KEY_NOTE = (
     "Give it to each member of the team, and to nobody else, but not through the server:"
     " XSCORE_SHARED_KEY, or a file named by shared.key_file."
@@ -57,13 +59,7 @@ def init_team(
         script = setup_sql(settings.tenant, logins, database=name, judgments=tables)
         flags.terminal.data(f"BEGIN;\n{script}\nCOMMIT;")
         return
-    url = settings.admin_url.reveal()
-    if not url:
-        raise UsageError(
-            "--apply needs an administrator's URL",
-            hint="Set XSCORE_SHARED_ADMIN_URL for this command, or run by hand what --print shows.",
-        )
-    address = team_address(url, timeout_s=_APPLY_S, setting="shared.admin_url")
+    address = admin_address(settings, needed_by="--apply", hint=_APPLY_HINT)
     version = apply_setup(address, settings.tenant, logins, with_judgments=judgments)
     body = {"server": address.name, "schema": version, "logins": list(logins)}
     added = counted(len(logins), "login")
@@ -78,7 +74,7 @@ def init_team(
     metavar="N",
     type=click.IntRange(1, 36_500),
     required=True,
-    help="Remove judgments of turns to which nobody added one for N days.",
+    help="Remove judgments of turns that nobody has added to for N days.",
 )
 def prune_team(unused_days: int, flags: Flags) -> None:
     """Remove judgments of the team that nobody has used for long, and marks of erased memories that
@@ -88,13 +84,7 @@ def prune_team(unused_days: int, flags: Flags) -> None:
     never removed by it. Each removal is noted in the table xscore.removal.
     """
     settings = read_settings(flags).settings.shared
-    url = settings.admin_url.reveal()
-    if not url:
-        raise UsageError(
-            "this needs an administrator's URL",
-            hint="Set XSCORE_SHARED_ADMIN_URL for this command.",
-        )
-    address = team_address(url, timeout_s=_APPLY_S, setting="shared.admin_url")
+    address = admin_address(settings, needed_by="shared prune")
     removal = remove_unused(
         address, settings.tenant, unused_days=unused_days, dry_run=flags.dry_run
     )

@@ -14,6 +14,9 @@ from xscore.platform.detached import start_xscore
 from xscore.settings.model import SharedSettings
 from xscore.store.store import Store
 
+FOR_NEXT_TURN = "_XSCORE_FOR_NEXT_TURN"
+"""Environment variable of a process that a turn has started: the next turn says what went wrong."""
+
 
 def start_sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> None:
     """Start the process. is_slow: the exchange took longer than a turn waits. Raises OSError."""
@@ -31,7 +34,8 @@ def start_sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) 
     variables = sync_variables(settings)
     if store.user_data_dir is not None:
         variables["XSCORE_STORE_USER_DATA_DIR"] = str(store.user_data_dir)
-    start_xscore(["shared", "sync", "--for-next-turn"], folder=store.root.path, variables=variables)
+    variables[FOR_NEXT_TURN] = "1"
+    start_xscore(["shared", "sync"], folder=store.root.path, variables=variables)
 
 
 def sync_variables(settings: SharedSettings) -> dict[str, str]:

@@ -9,6 +9,7 @@ nothing but this is loaded. Trade-off: a colleague's statement may come a turn l
 """
 
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,11 @@ from xscore.extensions.shared.team.membership import (
     read_membership,
     write_membership,
 )
-from xscore.pipeline.parts import TEAM_SYNC
+from xscore.pipeline.parts import TEAM_SYNC, TurnExchange
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, SharedUnavailable, StoreDamaged, UsageError
 from xscore.platform.text import counted
+from xscore.records.calls import EXCHANGE, ServerCall
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
 from xscore.store.store import Store
@@ -45,32 +47,34 @@ _AS_OF = "the team's memories are as of the last exchange"
 
 
 @implements(TEAM_SYNC)
-def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], str]:
+def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], TurnExchange]:
     """Begin an exchange for a turn; return what takes its result and says what was wrong."""
     membership = read_membership(store.connection)
     if membership is None:
-        return lambda: ""
+        return TurnExchange
     if membership.problem:
-        problem = _taken_problem(store)
-        return lambda: problem
+        return _with_warning(_taken_problem(store))
     if not _is_due(store, settings.shared, membership):
-        return lambda: ""
+        return TurnExchange
     if membership.is_slow or not _is_worth_its_import(store, membership):
-        problem = _sync_beside(store, settings.shared, is_slow=False)
-        return lambda: problem
+        return _with_warning(_sync_beside(store, settings.shared, is_slow=False))
     # Few turns exchange themselves.
     from xscore.extensions.shared.team.sync import begin_exchange
 
     try:
         begun = begin_exchange(store, settings.shared, membership)
     except UsageError as error:
-        problem = f"the team's memories: {error.message}"
-        return lambda: problem
+        return _with_warning(f"the team's memories: {error.message}")
+    began = time.time()
 
-    def finish() -> str:
-        return _finish_turn(store, settings.shared, begun)
+    def finish() -> TurnExchange:
+        return _finish_turn(store, settings.shared, begun, began=began)
 
     return finish
+
+
+def _with_warning(warning: str) -> Callable[[], TurnExchange]:
+    return lambda: TurnExchange(warning=warning)
 
 
 def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
@@ -112,14 +116,29 @@ def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> st
     return ""
 
 
-def _finish_turn(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
+def _finish_turn(
+    store: Store, settings: SharedSettings, begun: "BegunExchange", *, began: float
+) -> TurnExchange:
+    """Take what has come, or leave the exchange to a process. began: Unix seconds."""
+    address = begun.request.address
+    call = ServerCall(
+        system="postgresql",
+        operation=EXCHANGE,
+        host=f"{address.host}:{address.port}",
+        started_at=began,
+        duration_s=time.time() - began,
+    )
     try:
         sync = begun.finish(store, settings, timeout_s=WAIT_S)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
             # Too late may be the server's doing or this machine's: the process finds out.
-            return _sync_beside(store, settings, is_slow=True)
+            call = replace(call, duration_s=time.time() - began, error="late")
+            return TurnExchange(warning=_sync_beside(store, settings, is_slow=True), call=call)
         note_failure(store)
-        return f"{_AS_OF}: {error.message}"
+        return TurnExchange(
+            warning=f"{_AS_OF}: {error.message}", call=replace(call, error=error.kind)
+        )
     skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
-    return f"skipped from the team: {', '.join(skipped)}" if skipped else ""
+    warning = f"skipped from the team: {', '.join(skipped)}" if skipped else ""
+    return TurnExchange(warning=warning, call=replace(call, duration_s=sync.took_s))

@@ -1,0 +1,121 @@
+"""A server of judgments that is away: one turn finds out, the next ones do not wait for it."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.extensions.shared.server_processes import ServerProcess
+from tests.extensions.shared.test_machines_at_once import Machine
+from tests.observers import EventList
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.waiting import wait_until
+from xscore.extensions.shared.connect import shared_server_name
+from xscore.extensions.shared.outage import REMEMBERED_S, OutageMemory
+from xscore.pipeline.build import Pipeline
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
+from xscore.settings import Secret
+from xscore.settings.model import SharedSettings
+from xscore.store.store import Store
+
+
+@pytest.fixture
+def host() -> Iterator[OpenAIServer]:
+    """A host that judges, and takes half a second for it."""
+    with OpenAIServer(latency_s=0.5) as serving:
+        yield serving
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections, and says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        yield listener.getsockname()[1]
+
+
+async def ask(shop: Path, host: OpenAIServer, shared: SharedSettings, task: str) -> Answer:
+    """Ask in a new pipeline; all is judged, and the user is told once what is away."""
+    events = EventList()
+    settings = replace(settings_for(host), shared=shared)
+    async with Pipeline.open(shop, settings, observer=events) as pipeline:
+        answer = await pipeline.ask(Turn(task=task), answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates > 0
+    assert len([note for note in events.notes if "continuing with only" in note]) == 1
+    return answer
+
+
+async def test_a_silent_server_is_waited_for_once(
+    shop: Path, host: OpenAIServer, silent: int
+) -> None:
+    """The second turn goes on at once, although it might wait for half a minute."""
+    shared = SharedSettings(url=Secret(f"redis://127.0.0.1:{silent}/0"), timeout_s=0.3)
+    await ask(shop, host, shared, "Where is the discount?")
+    patient = replace(shared, timeout_s=30)
+    answer = await ask(shop, host, patient, "Where is the total?")
+    assert answer.latency.judge < 15
+
+
+def test_an_outage_is_remembered_for_some_minutes_and_for_its_server(store: Store) -> None:
+    """Then the server is waited for anew; another one is not taken for it."""
+    now = 1_000.0
+
+    def memory(server: str = "redis://a, tenant t") -> OutageMemory:
+        return OutageMemory(store.connection, server, clock=lambda: now)
+
+    memory().remember("it says nothing")
+    now += REMEMBERED_S - 1
+    # A turn without it, in between, does not make it last longer.
+    memory().remember("it says nothing")
+    assert memory().problem() == "it says nothing"
+    assert memory("redis://b, tenant t").problem() == ""
+    now += 2
+    assert memory().problem() == ""
+    memory().remember("it says nothing")
+    memory().remember("")
+    assert memory().problem() == ""
+
+
+async def test_a_server_that_is_back_is_used_again(
+    shop: Path, host: OpenAIServer, shared: SharedSettings
+) -> None:
+    """A turn that began without it finds it beside its work, and forgets the outage."""
+    settings = replace(settings_for(host), shared=shared)
+    async with Pipeline.open(shop, settings) as pipeline:
+        store = pipeline.parts.store
+
+        def outages() -> OutageMemory:
+            name = shared_server_name(shared)
+            return OutageMemory(store.connection, name, clock=store.clock)
+
+        outages().remember("it was away")
+        # A short turn may be over before the driver is there.
+        for number in range(20):
+            await pipeline.ask(Turn(task=f"Where is discount {number}?"), answer=False)
+            if not outages().problem():
+                break
+        assert outages().problem() == ""
+
+
+async def test_a_server_that_is_killed_in_a_turn_costs_one_line(
+    tmp_path: Path, shared: SharedSettings, running: ServerProcess
+) -> None:
+    """The turn goes on with what it has claimed here, and judges everything once."""
+    with OpenAIServer(latency_s=0.05, keep_bodies=False) as provider:
+        impatient = replace(shared, timeout_s=1)
+        machine = Machine(tmp_path / "a", functions=150, provider=provider, shared=impatient)
+        wait_until(lambda: provider.counts.requests > 20, machine.process)
+        running.kill()
+        try:
+            output, errors = machine.ended()
+        finally:
+            running.start()
+        coverage = json.loads(output)["coverage"]
+        assert coverage["judged"] == coverage["candidates"] == provider.counts.requests == 150
+        lines = [line for line in errors.splitlines() if "continuing with only the local" in line]
+        assert len(lines) == 1
