@@ -319,6 +319,23 @@ def test_nothing_unseen_parts_a_secret_or_its_name(unseen: str) -> None:
     assert find_literals(texts[2:], prose=False).is_clean
 
 
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200f", "\xad", "\ufeff"])
+def test_nothing_unseen_hides_a_private_key(unseen: str) -> None:
+    """Neither in the fence above it nor in its body, closed or cut off."""
+    body = "MIIEpAIBAAKCAQEA7bq8Xz9YkQh3P0sVn1mW2rT4uE6oL8iJ"
+    fence = f"-----BEGIN RSA PRI{unseen}VATE KEY-----"
+    halves = f"{body[:9]}{unseen}{body[9:]}"
+    for text in (
+        f"{fence}\n{body}\n-----END RSA PRIVATE KEY-----\nnext",
+        f"{fence}\n{halves}\nnext one",
+    ):
+        for literals in (None, find_literals([text], prose=False)):
+            redacted = redact(text, literals=literals)
+            assert redacted.types == ("private_key",)
+            assert body[9:20] not in redacted.text
+            assert redacted.text.count("\n") == text.count("\n")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -127,6 +127,14 @@ _HEAD_EDGE = compiled_late(r"(?:\\[nr]|[\s\"'`+,(])*")
 _TAIL_EDGE = " \t\r\n\v\f\"'`"
 
 
+def _keys_in(text: str) -> Iterator[SecretSpan]:
+    """Yield the bodies in a text, and those whose fences or lines hold what nobody sees."""
+    yield from _pem_bodies(text)
+    if not text.isascii() and _UNSEEN.search(text):
+        seen = _cut(text, _UNSEEN, has_names=False)
+        yield from map(seen.whole, _pem_bodies(seen.text))
+
+
 def _pem_bodies(text: str) -> Iterator[SecretSpan]:
     """Yield the body of each private key and certificate, with line breaks and quotes at its edges
     left out."""
@@ -186,6 +194,11 @@ class _Reading(NamedTuple):
 
 
 def _without(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Reading:
+    cut = _cut(text, cut_out, has_names=has_names)
+    return cut._replace(text=_searched_text(cut.text))
+
+
+def _cut(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Reading:
     pieces: list[str] = []
     starts: list[int] = []
     places: list[int] = []
@@ -197,7 +210,7 @@ def _without(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Readin
             pieces.append(text[end:start])
             length += start - end
         end = stop
-    return _Reading(_searched_text("".join(pieces)), starts, places, has_names)
+    return _Reading("".join(pieces), starts, places, has_names)
 
 
 def _readings(text: str, *, across_lines: bool) -> Iterator[_Reading]:
@@ -295,7 +308,7 @@ def redact(
         by_rules: list[SecretSpan] = []
         for reading in _readings(text, across_lines=across_lines):
             by_rules += _secrets_in(reading, literals, prose=prose)
-        secrets = _disjoint([*by_rules, *_pem_bodies(text)])
+        secrets = _disjoint([*by_rules, *_keys_in(text)])
         if not secrets:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
@@ -409,7 +422,7 @@ def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
         for literal in screen(reading.text, _lower_in_place(reading.text)).literals:
             by_text.setdefault((literal.text, literal.minds_case), literal)
     literals = FoundLiterals(tuple(by_text.values()))
-    if _fence().search(text):
+    if next(_keys_in(text), None) is not None or _fence().search(text):
         return literals
     for reading in readings:
         if next(_secrets_in(reading, literals, prose=prose), None) is not None:
