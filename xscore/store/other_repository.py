@@ -19,6 +19,7 @@ from xscore.platform import sqlite_drivers
 from xscore.platform.database import open_unchecked
 from xscore.platform.git_folder import head_commit
 from xscore.platform.hashing import digest
+from xscore.platform.paths import RepositoryRoot
 from xscore.platform.text import one_line
 from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView
@@ -49,8 +50,8 @@ class OtherRepository:
     """The open store of another repository, whose memories have ids and paths of their own here."""
 
     def __init__(self, place: OtherPlace, connection: sqlite3.Connection) -> None:
-        self.name = place.name
-        self.root = place.root
+        self.name: str = place.name
+        self.root: RepositoryRoot = place.root
         self.place = place
         self._connection = connection
         self._id_there: dict[str, str] = {}

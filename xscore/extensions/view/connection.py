@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import Any, ClassVar
 
 from xscore.extensions.view.exchange import PageRequest, PageResponse
 from xscore.extensions.view.guard import (
@@ -66,7 +66,7 @@ class PageConnection(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.1"  # one without a version gets a status and headers, too
-    timeout = ASKING_S
+    timeout: ClassVar[float | None] = ASKING_S
 
     def __init__(
         self, *accepted: Any, door: Door, respond: MakePage, on_head: Callable[[], None]
@@ -89,7 +89,7 @@ class PageConnection(BaseHTTPRequestHandler):
             until=time.monotonic() + HEAD_S,
             byte_limit=MAX_HEAD_BYTES + MAX_BODY_BYTES,
         )
-        self.rfile = io.BufferedReader(self._reader)
+        self.rfile: io.BufferedReader = io.BufferedReader(self._reader)
 
     def do_GET(self) -> None:
         """Answer a request that reads."""

@@ -183,4 +183,4 @@ def test_a_turn_tells_what_is_wrong_and_goes_on(
     ann.environ["XSCORE_SHARED_MEMORIES_URL"] = f"postgresql://db.example/x?sslmode={require}"
     body = ann.json("ask", "total?", "--judge", "lexical", "--no-answer")
     (warning,) = [line for line in body["warnings"] if "team" in line]
-    assert f"sslmode={require}" in warning
+    assert "db.example" in warning and "certificate" in warning
