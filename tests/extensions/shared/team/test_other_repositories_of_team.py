@@ -26,6 +26,7 @@ from xscore.extensions.shared.team.followed import (
 )
 from xscore.extensions.shared.team.setup import VERSION
 from xscore.extensions.shared.team.team_key import TeamKey
+from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, SharedUnavailable
 from xscore.platform.paths import user_data_dir
 
@@ -192,6 +193,8 @@ def test_following_and_access_by_the_commands(
     bob.run("shared", "follow", repository, "--end")
     assert bob.json("shared", "follow")["followed"] == []
     bob.run("shared", "access", repository, code=2)
-    assert ann.json("shared", "init", "--apply", "--judgments")["schema"] == VERSION
+    prepared = ann.json("shared", "init", "--apply", "--judgments")
+    # `schema` is the contract's, as of every object.
+    assert (prepared["version"], prepared["schema"]) == (VERSION, SCHEMA)
     pruned = ann.json("shared", "prune", "--unused-days", "30", "--dry-run")
     assert pruned["judgments"] == 0 and pruned["dry_run"]

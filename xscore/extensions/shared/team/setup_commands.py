@@ -61,7 +61,7 @@ def init_team(
         return
     address = admin_address(settings, needed_by="--apply", hint=_APPLY_HINT)
     version = apply_setup(address, settings.tenant, logins, with_judgments=judgments)
-    body = {"server": address.name, "schema": version, "logins": list(logins)}
+    body = {"server": address.name, "version": version, "logins": list(logins)}
     added = counted(len(logins), "login")
     flags.terminal.print_result(
         body, f"{address.name}: schema {version}, {added} of {settings.tenant}"
