@@ -16,6 +16,7 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
 from xscore.pipeline.store_status import read_store_status
+from xscore.platform.errors import StoreDamaged
 from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.memory import Kind, Layer, MemoryScope
 from xscore.records.receipt import Answer
@@ -173,6 +174,17 @@ async def test_a_damaged_one_costs_a_line(shop: Path, lib: Path, server: OpenAIS
         assert not pipeline.store.others
     assert len(answer.warnings) == 1 and not answer.also
     assert answer.coverage.unjudged == 0 < answer.coverage.judged
+
+
+async def test_a_text_that_cannot_be_read_names_its_repository(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """It is found out too late to leave the repository out; the turn's own store is not blamed."""
+    with closing(sqlite3.connect(store_file(lib))) as connection, connection:
+        connection.execute("UPDATE file_version SET body = x'00'")
+    with pytest.raises(StoreDamaged) as raised:
+        await ask(shop, also(settings_for(server), "lib"))
+    assert "lib" in raised.value.message and str(lib) in raised.value.hint
 
 
 async def test_what_is_odd_about_one_is_said_in_a_line(

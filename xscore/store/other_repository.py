@@ -10,13 +10,15 @@ text is judged for the same turn. Trade-off: it is as new as its own last index 
 import json
 import shlex
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from xscore.platform import sqlite_drivers
 from xscore.platform.database import open_unchecked
+from xscore.platform.errors import StoreDamaged
 from xscore.platform.git_folder import head_commit
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot
@@ -110,14 +112,17 @@ class OtherRepository:
     def texts(self, candidate_of: Mapping[str, Candidate], *, tests: TestView) -> dict[str, str]:
         """Return the judged text of each of its memories among these, by id here."""
         lent = {self._id_there[id_]: candidate_of[id_] for id_ in self._own(candidate_of)}
-        texts = read_judged_texts(self._connection, lent, tests=tests)
+        with self._named_damage():
+            texts = read_judged_texts(self._connection, lent, tests=tests)
         return {self._id_here(id_): text for id_, text in texts.items()}
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return its memories among these ids, as they are shown here."""
         ids_there = [self._id_there[id_] for id_ in self._own(ids)]
         memories: dict[str, Memory] = {}
-        for memory in memories_with_ids(self._connection, ids_there) if ids_there else ():
+        with self._named_damage():
+            read = memories_with_ids(self._connection, ids_there) if ids_there else ()
+        for memory in read:
             shown = self._memory_here(memory)
             memories[shown.id] = shown
         return memories
@@ -194,6 +199,18 @@ class OtherRepository:
             if id_here in self._id_there:
                 vectors.append((id_here, terms))
         return vectors
+
+    @contextmanager
+    def _named_damage(self) -> Iterator[None]:
+        """Say whose store is damaged: what is advised about the turn's own would not help."""
+        try:
+            yield
+        except StoreDamaged as error:
+            folder = shlex.quote(str(self.root.path))
+            raise StoreDamaged(
+                f"the index of {self.name} is damaged: {error.message}",
+                hint=f"Run `xscore store rebuild` in {folder}, or ask without it.",
+            ) from error
 
     def _own(self, ids: Iterable[str]) -> list[str]:
         """Return those of these ids that are of its memories."""
