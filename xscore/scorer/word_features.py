@@ -115,19 +115,12 @@ def shortlist_of(
 
     links: None: nothing is known of who calls whom.
     """
-    of_code = _of_code(candidates, evidence.amounts)
-    by_evidence = _best(of_code, BY_EVIDENCE)
-    by_plain = _best({row: evidence.plain[row] for row in of_code}, BY_PLAIN)
-    not_code = {row: amount for row, amount in evidence.amounts_here.items() if row not in of_code}
-    beside = _best(not_code, OTHERS)
-    rows = list(dict.fromkeys([*by_evidence, *by_plain, *beside]))
+    rows, rank, plain_rank = _chosen_rows(candidates, evidence)
     held = _held_by_row(evidence, rows)
     links_of_rows = _links_of_rows(candidates, evidence.amounts, rows, links)
     files = _best_of_files(candidates, evidence.amounts, rows)
     best = _best_of_code(candidates, evidence.amounts, rows)
     best_plain = _best_of_code(candidates, evidence.plain, rows)
-    rank = _ranks(by_evidence, evidence.amounts)
-    plain_rank = _ranks(by_plain, evidence.plain)
     asked_idf = max(evidence.asked, 1e-9)
     features: list[list[float]] = []
     for row in rows:
@@ -163,6 +156,20 @@ def shortlist_of(
     best_ends = {row: linked.best for row, linked in links_of_rows.items()}
     counts = {row: linked.linked for row, linked in links_of_rows.items()}
     return Shortlist(rows, features, best_ends, counts, best)
+
+
+def _chosen_rows(
+    candidates: Sequence[Candidate], evidence: LexicalEvidence
+) -> tuple[list[int], dict[int, int], dict[int, int]]:
+    """Return the rows of the short list, and the ranks of those of code by all evidence and by
+    plain words."""
+    of_code = _of_code(candidates, evidence.amounts)
+    by_evidence = _best(of_code, BY_EVIDENCE)
+    by_plain = _best({row: evidence.plain[row] for row in of_code}, BY_PLAIN)
+    not_code = {row: amount for row, amount in evidence.amounts_here.items() if row not in of_code}
+    beside = _best(not_code, OTHERS)
+    rows = list(dict.fromkeys([*by_evidence, *by_plain, *beside]))
+    return rows, _ranks(by_evidence, evidence.amounts), _ranks(by_plain, evidence.plain)
 
 
 def _best(amounts: Mapping[int, float], count: int) -> list[int]:

@@ -42,14 +42,16 @@ async def test_judgments_of_unused_turns_are_removed_and_noted(
     await server.store_judgments(TURN, [Judgment("a", 0.5, "old"), Judgment("b", 0.5, "old")])
     nothing = prune(team, 30, dry_run=True)
     assert (nothing.turns, nothing.judgments, nothing.dry_run) == (0, 0, True)
-    assert prune(team, 30).judgments == 0
+    first = prune(team, 30)
+    assert (nothing.had_dates, first.had_dates, first.judgments) == (False, False, 0)
     with closing(team.admin()) as admin:
         admin.execute("UPDATE xscore.judgment SET stored_on = current_date - 40")
         admin.execute(
             "INSERT INTO xscore.judgment SELECT 'umbra', turn, content, entry, stored_on"
             " FROM xscore.judgment WHERE tenant = 'acme'"
         )
-    assert prune(team, 40).judgments == 0
+    later = prune(team, 40)
+    assert (later.had_dates, later.judgments) == (True, 0)
     assert prune(team, 30, dry_run=True).judgments == 2
     assert await claim(server, "a", "b", runner="one") == "oo"
     assert prune(team, 30).judgments == 2

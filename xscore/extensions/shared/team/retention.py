@@ -67,6 +67,8 @@ class Removal(Struct, frozen=True, kw_only=True):
     marks: int
     """Of memories that were erased, which every member has noticed."""
     dry_run: bool
+    had_dates: bool
+    """The server knew when its judgments were used. The first run begins to note it."""
 
 
 def remove_unused(address: TeamAddress, tenant: str, *, unused_days: int, dry_run: bool) -> Removal:
@@ -103,6 +105,7 @@ def remove_unused(address: TeamAddress, tenant: str, *, unused_days: int, dry_ru
             judgments=judgments,
             marks=marks,
             dry_run=dry_run,
+            had_dates=has_date,
         )
         if not dry_run:
             _note(connection, removal)

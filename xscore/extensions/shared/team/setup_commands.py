@@ -93,6 +93,9 @@ def prune_team(unused_days: int, flags: Flags) -> None:
     turns = counted(removal.turns, "turn")
     marks = counted(removal.marks, "mark of an erased memory", "marks of erased memories")
     flags.terminal.print_result(removal, f"{verb} {judgments} of {turns}, and {marks}")
+    if not removal.had_dates:
+        begins = "a run without --dry-run begins to note it" if removal.dry_run else "it does now"
+        flags.terminal.note(f"the server did not note when judgments are used: {begins}")
 
 
 @command()
