@@ -106,9 +106,8 @@ def _taken_problem(store: Store) -> str:
 
 def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> str:
     """Leave the exchange to a process; return why it could not be started."""
-    # Once a minute.
-    from xscore.extensions.shared.team.sync import memories_address
-    from xscore.extensions.shared.team.sync_beside import start_sync_beside
+    from xscore.extensions.shared.team.sync import memories_address  # once a minute
+    from xscore.extensions.shared.team.sync_beside import start_sync_beside  # once a minute
 
     try:
         memories_address(settings)  # what is wrong with a setting is said in this turn
