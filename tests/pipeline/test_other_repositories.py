@@ -1,8 +1,10 @@
 """Memories of other repositories in a turn: found by folder or name, judged once, kept by score,
 and never more than is allowed."""
 
+import os
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
 from xscore.pipeline.store_status import read_store_status
 from xscore.platform.errors import StoreDamaged
+from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S
 from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.memory import Kind, Layer, MemoryScope
 from xscore.records.receipt import Answer
@@ -174,6 +177,38 @@ async def test_a_damaged_one_costs_a_line(shop: Path, lib: Path, server: OpenAIS
         assert not pipeline.store.others
     assert len(answer.warnings) == 1 and not answer.also
     assert answer.coverage.unjudged == 0 < answer.coverage.judged
+
+
+async def test_a_file_that_could_pass_for_one_of_another_keeps_that_out(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """`acme/lib: src/x.py` may be a file of the very clone that is asked."""
+    write_files(shop, {"acme/lib: src/rates.py": "def rates():\n    return 'whatever'\n"})
+    commit_all(shop)
+    answer = await ask(shop, also(settings_for(server), "lib"))
+    (warning,) = answer.warnings
+    assert "acme/lib: src/rates.py" in warning and not answer.also
+
+
+async def test_what_is_no_file_or_is_held_is_not_waited_for(
+    shop: Path, lib: Path, server: OpenAIServer
+) -> None:
+    """A store that another program holds costs half a second at each of its reads, a pipe
+    nothing."""
+    file = store_file(lib)
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = exclusive")
+        holder.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        held = await ask(shop, also(settings_for(server), "lib"))
+        assert time.monotonic() - began < BUSY_TIMEOUT_S / 2
+        holder.execute("ROLLBACK")
+    assert len(held.warnings) == 1 and not held.also
+    for path in file.parent.glob(f"{file.name}*"):
+        path.unlink()
+    os.mkfifo(file)
+    piped = await ask(shop, also(settings_for(server), "lib"))
+    assert len(piped.warnings) == 1 and not piped.also
 
 
 async def test_a_text_that_cannot_be_read_names_its_repository(

@@ -7,7 +7,7 @@ warning. Trade-off: which memories of a large repository are judged depends on t
 words put last is not looked at, as it would be in the repository itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from xscore.records.receipt import JoinedRepository
 from xscore.records.turn import Turn
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.other_places import OtherPlace, find_other
-from xscore.store.other_repository import OtherRepository
+from xscore.store.other_repository import NAME_END, OtherRepository
 
 
 def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> JoinedPool:
@@ -35,9 +35,11 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     names = tuple(dict.fromkeys((*turn.scope.also, *parts.settings.index.also)))
     problems = open_others(parts, names)
     own_hashes = {candidate.content_hash for candidate in fetched.candidates}
+    own_paths = {candidate.path for candidate in fetched.candidates}
     lent_by: dict[str, list[Candidate]] = {}
     for repository in parts.store.others:
         try:
+            _refuse_look_alikes(repository.name, own_paths)
             lent = repository.candidates(tests=parts.settings.judge.tests)
             remark = repository.remark()
         except XscoreError as error:
@@ -63,6 +65,17 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     return JoinedPool(
         _with_joined(parts, fetched, joined), scope, tuple(also), tuple(problems.values())
     )
+
+
+def _refuse_look_alikes(name: str, own_paths: Iterable[str]) -> None:
+    """Raise NothingMatched where a file here could pass for one of the other repository."""
+    begins = f"{name}{NAME_END}"
+    look_alike = next((path for path in own_paths if path.startswith(begins)), "")
+    if look_alike:
+        raise NothingMatched(
+            f"{one_line(look_alike)} here has a name like a file of that repository",
+            hint="Rename the file.",
+        )
 
 
 def open_others(parts: PipelineParts, names: Sequence[str]) -> dict[str, str]:

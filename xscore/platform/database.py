@@ -138,12 +138,16 @@ def has_older_header(path: Path, schema: Schema) -> bool:
     return 0 < header.schema_version < schema.version
 
 
-def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str | None:
+def read_meta_value(
+    path: Path, name: str, keys: KeySource | None = None, *, busy_s: float = BUSY_TIMEOUT_S
+) -> str | None:
     """Read one value of table `meta` without writing to, migrating or trusting the database.
 
-    None: no such value. Raises StoreDamaged, StoreError.
+    None: no such value. busy_s: how long to wait where another program holds it.
+    Raises StoreDamaged, StoreError.
     """
-    with closing(open_unchecked(path, keys, read_only=True)) as connection, _unless_encrypted(path):
+    opened = open_unchecked(path, keys, read_only=True, busy_s=busy_s)
+    with closing(opened) as connection, _unless_encrypted(path):
         return untrusted_meta_value(connection, name)
 
 
@@ -332,14 +336,29 @@ def _bring_to_version(
 
 
 def open_unchecked(
-    path: Path, keys: KeySource | None = None, *, read_only: bool = False
+    path: Path,
+    keys: KeySource | None = None,
+    *,
+    read_only: bool = False,
+    busy_s: float = BUSY_TIMEOUT_S,
 ) -> sqlite3.Connection:
-    """Open a database that may be damaged, to read what can be read; nothing is configured or
-    checked."""
+    """Open a database that may be damaged, to read what can be read; nothing is checked.
+
+    busy_s: how long a statement waits where another program holds it.
+    """
     if is_there(path, stat.S_ISLNK, follow=False):
         raise StoreError(
             f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own."
         )
+    # To open a pipe is to wait for its other end.
+    if is_there(path) and not is_there(path, stat.S_ISREG):
+        raise StoreError(f"{path} is not a file", hint="Remove it; a store is a file of its own.")
+    connection = _open_noted(path, keys, read_only=read_only)
+    connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
+    return connection
+
+
+def _open_noted(path: Path, keys: KeySource | None, *, read_only: bool) -> sqlite3.Connection:
     noted = sqlite_drivers.read_note(path)
     if noted is None:
         return open_plain(path, read_only=read_only)

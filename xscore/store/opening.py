@@ -22,7 +22,7 @@ from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.files import is_there
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
-from xscore.platform.sqlite_drivers import KeySource
+from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, KeySource
 from xscore.store import user_secret
 from xscore.store.journals import (
     FILE_SUFFIXES,
@@ -170,11 +170,17 @@ def open_empty_store() -> sqlite3.Connection:
     return connection
 
 
-def is_trusted(store_dir: Path, *, user_data_dir: Path, copy: Path | None = None) -> bool:
+def is_trusted(
+    store_dir: Path,
+    *,
+    user_data_dir: Path,
+    copy: Path | None = None,
+    busy_s: float = BUSY_TIMEOUT_S,
+) -> bool:
     """Whether this user made or accepted the store in this folder. A missing store is not trusted.
 
     copy: a copy of its database, to read the id from where SQLite may not write beside the
-    original.
+    original. busy_s: how long to wait where another program holds it.
     """
     path = store_dir / STORE_FILE
     secret = _secret_that_marks(path, user_data_dir)
@@ -184,9 +190,9 @@ def is_trusted(store_dir: Path, *, user_data_dir: Path, copy: Path | None = None
         refuse_foreign_journal(path, user_data_dir)
     except StoreUntrusted:
         return False
-    return _is_marked(
-        path, secret, database.read_meta_value(copy or path, "store_id", key_source(user_data_dir))
-    )
+    keys = key_source(user_data_dir)
+    store_id = database.read_meta_value(copy or path, "store_id", keys, busy_s=busy_s)
+    return _is_marked(path, secret, store_id)
 
 
 def _secret_that_marks(path: Path, user_data_dir: Path) -> user_secret.UserSecret | None:

@@ -29,6 +29,8 @@ from xscore.platform.text import ellipsize, one_line, readable_text
 from xscore.store import opening, user_secret
 
 FOLLOWED_DIR = "followed"
+BUSY_S = 0.5
+"""How long a read of another store waits where another program holds it: a turn can do without."""
 """In the user's folder: stores of repositories that have no clone here."""
 PATIENCE_S = 0.5
 NAME_CHARS = 80
@@ -67,7 +69,7 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
         namesakes = len(matching) - 1
     if place.store_file == root.store_file:
         return None
-    if not opening.is_trusted(place.store_dir, user_data_dir=user_data_dir):
+    if not opening.is_trusted(place.store_dir, user_data_dir=user_data_dir, busy_s=BUSY_S):
         raise StoreError(
             f"the store of {one_line(name)} was not made by you where it is now",
             hint=f"Run `xscore index` in {place.path}, which says what to do.",

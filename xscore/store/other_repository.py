@@ -37,7 +37,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
-from xscore.store.other_places import OtherPlace
+from xscore.store.other_places import BUSY_S, OtherPlace
 from xscore.store.siblings import check_schema
 from xscore.store.worktrees import enter_worktree, visible_memories
 
@@ -64,7 +64,7 @@ class OtherRepository:
     def open(cls, place: OtherPlace, *, user_data_dir: Path) -> "OtherRepository":
         """Open it read-only. Raises StoreError, StoreDamaged for another schema version."""
         keys = opening.key_source(user_data_dir)
-        connection = open_unchecked(place.root.store_file, keys, read_only=True)
+        connection = open_unchecked(place.root.store_file, keys, read_only=True, busy_s=BUSY_S)
         try:
             check_schema(connection, "main")
             enter_worktree(connection, place.root.worktree)
