@@ -108,14 +108,7 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
     return ended
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        6,
-        pytest.param(3, marks=pytest.mark.verify),
-        pytest.param(1, marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.verify)])
 @pytest.mark.timeout(300)
 async def test_a_disk_that_is_full_at_the_nth_page(
     shop: Path, server: OpenAIServer, tmp_path: Path, step: int
