@@ -92,11 +92,11 @@ def main() -> int:
         comment = shown = listed(stdout)
     else:
         printed = as_it_was(stdout)
-        told = written.markdown
+        report_text = written.markdown
         if turn:
-            told = f"{_turn_as_markdown(own_file('turn', '.md'))}\n{told}"
-        comment = together(told, printed, COMMENT_BYTES)
-        shown = together(told, printed, SUMMARY_BYTES)
+            report_text = f"{_turn_as_markdown(own_file('turn', '.md'))}\n{report_text}"
+        comment = together(report_text, printed, COMMENT_BYTES)
+        shown = together(report_text, printed, SUMMARY_BYTES)
     markdown.write_text(comment, "utf-8")
     with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as summary:
         summary.write(shown)
