@@ -24,6 +24,7 @@ from xscore.platform.errors import StoreError
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.indexing import Excluded, IndexReport
 from xscore.store import index_rows
+from xscore.store.clean_tree import forget_clean
 from xscore.store.opening import open_empty_store
 from xscore.store.packed_pool import are_packs_due, pack_versions
 from xscore.store.worktrees import enter_worktree, has_other_worktrees
@@ -140,7 +141,11 @@ def _update(run: IndexRun) -> None:
     # What was not listed may still be there: nothing is removed.
     if not run.is_listed:
         return
-    run.remove_absent(present | run.admit(new_files))
+    replaced = run.admit(new_files)
+    run.is_unchanged = run.finds_all_as_before(present, new_files)
+    if not run.is_unchanged:
+        forget_clean(connection)
+    run.remove_absent(present | replaced)
     if run.unread:
         with transaction(connection):
             index_rows.write_stamps(connection, run.unread)
