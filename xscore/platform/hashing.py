@@ -2,18 +2,19 @@
 concatenation.
 
 Judgments that cost money are stored under these keys. They do not protect against forgery: trust in
-a store is an HMAC with a per-user secret (`hmac_sha256`, `store.user_secret`). Checksums are weaker still: they
-detect damage only.
+a store is an HMAC with a per-user secret (`hmac_sha256`, `store.user_secret`). Checksums are weaker
+still: they detect damage only.
 """
 
 # `hashlib` and `hmac` would load OpenSSL first, which every prompt would wait 3 ms for.
 import struct
 import sys
 from _blake2 import blake2b
+from _operator import _compare_digest
 from collections.abc import Sequence
 from itertools import repeat
 from operator import add
-from typing import Any
+from typing import Any, AnyStr
 from zlib import crc32
 
 if sys.version_info >= (3, 12):
@@ -54,6 +55,11 @@ def hmac_sha256(key: bytes, message: bytes) -> bytes:
     key = key.ljust(_HMAC_BLOCK, b"\0")
     inner = sha256(key.translate(_INNER_PAD) + message).digest()
     return bytes(sha256(key.translate(_OUTER_PAD) + inner).digest())
+
+
+def are_equal(text: AnyStr, other_text: AnyStr) -> bool:
+    """Compare two texts in a time that does not tell where they differ."""
+    return bool(_compare_digest(text, other_text))
 
 
 def integer_id(*fields: str) -> int:

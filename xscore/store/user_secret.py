@@ -17,7 +17,7 @@ from msgspec import Struct
 from xscore.platform.errors import StoreError
 from xscore.platform.file_lock import hold_lock
 from xscore.platform.files import FileRefused, read_private_file, write_private_file
-from xscore.platform.hashing import compare_digest, hmac_sha256
+from xscore.platform.hashing import are_equal, hmac_sha256
 
 TRUST_FILE = "trust.json"
 OTHER_FOLDER_HINT = "Name another folder with XSCORE_STORE_USER_DATA_DIR."
@@ -35,9 +35,7 @@ class UserSecret(Struct, frozen=True):
 
     def accepts(self, store_id: str, real_path: str) -> bool:
         """Whether this store was accepted at this path."""
-        return compare_digest(
-            self.trusted_stores.get(real_path, ""), self.mark(store_id, real_path)
-        )
+        return are_equal(self.trusted_stores.get(real_path, ""), self.mark(store_id, real_path))
 
     def mark(self, store_id: str, real_path: str) -> str:
         """Return the mark of a store at a path."""
