@@ -24,7 +24,6 @@ from xscore.platform.errors import StoreError
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.indexing import Excluded, IndexReport
 from xscore.store import index_rows
-from xscore.store.clean_tree import forget_clean
 from xscore.store.opening import open_empty_store
 from xscore.store.packed_pool import are_packs_due, pack_versions
 from xscore.store.worktrees import enter_worktree, has_other_worktrees
@@ -143,8 +142,8 @@ def _update(run: IndexRun) -> None:
         return
     replaced = run.admit(new_files)
     run.is_unchanged = run.finds_all_as_before(present, new_files)
-    if not run.is_unchanged:
-        forget_clean(connection)
+    if not run.is_unchanged and index_rows.read_index_meta(connection, index_rows.CLEAN_TREE):
+        index_rows.write_index_meta(connection, index_rows.CLEAN_TREE, "")
     run.remove_absent(present | replaced)
     if run.unread:
         with transaction(connection):

@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.pipeline.clean_tree import (
+    committed_state,
+    is_noted_clean,
+    note_clean,
+    store_version,
+)
 from xscore.pipeline.recent_files import changes_before_head
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
@@ -26,12 +32,6 @@ from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import encodable_text
 from xscore.records.turn import ChangedFile, Scope, Turn
-from xscore.store.clean_tree import (
-    committed_state,
-    is_noted_clean,
-    note_clean,
-    store_version,
-)
 from xscore.store.index_rows import file_languages
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import is_safe_name, is_secret_file, redact

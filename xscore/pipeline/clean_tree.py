@@ -19,10 +19,8 @@ from xscore.platform.files import settled_ns
 from xscore.platform.git_folder import head_commit
 from xscore.platform.paths import RepositoryRoot
 from xscore.platform.tree_state import file_state
-from xscore.store.index_rows import read_index_meta, write_index_meta
+from xscore.store.index_rows import CLEAN_TREE, read_index_meta, write_index_meta
 
-_NOTED = "clean_tree"
-"""Key in `worktree_meta`: the state in which git found no change."""
 _SETTINGS = ("config", "config.worktree", "info/attributes")
 """Files in git's folder that decide what it takes for a change."""
 
@@ -44,7 +42,7 @@ def committed_state(root: RepositoryRoot) -> str:
 
 def is_noted_clean(connection: sqlite3.Connection, state: str) -> bool:
     """Return whether git found no change in this state."""
-    return bool(state) and read_index_meta(connection, _NOTED) == state
+    return bool(state) and read_index_meta(connection, CLEAN_TREE) == state
 
 
 def store_version(connection: sqlite3.Connection) -> int:
@@ -64,13 +62,7 @@ def note_clean(connection: sqlite3.Connection, state: str, *, version: int) -> N
     no_wait = lock_wait_until(connection, time.monotonic())
     with suppress(StoreError), no_wait, transaction(connection):
         if store_version(connection) == version:
-            write_index_meta(connection, _NOTED, state)
-
-
-def forget_clean(connection: sqlite3.Connection) -> None:
-    """Remove the note: a file has changed."""
-    if read_index_meta(connection, _NOTED):
-        write_index_meta(connection, _NOTED, "")
+            write_index_meta(connection, CLEAN_TREE, state)
 
 
 def _is_settled(index: Path) -> bool:
