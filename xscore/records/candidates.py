@@ -54,8 +54,11 @@ class Candidate(NamedTuple):
         )
 
 
-content_hash_of = itemgetter(Candidate._fields.index("content_hash"))
-"""Of a candidate. By place, for `map`: every turn asks each of its pool several times."""
+id_of, content_hash_of, path_of = (
+    itemgetter(Candidate._fields.index(name)) for name in ("id", "content_hash", "path")
+)
+"""A field of a candidate, for `map`: a turn asks each of its pool several times, in half the time
+of a loop."""
 TERM_ENTRY = struct.Struct("<IBB")
 """An entry of a term vector: term hash, count in the text (at most 255), field flags."""
 

@@ -343,6 +343,10 @@ class Ranked(NamedTuple):
     0: nothing, or words gave the score."""
 
 
+candidate_of, score_of = (itemgetter(Ranked._fields.index(name)) for name in ("candidate", "score"))
+"""A field of what is ranked, as `content_hash_of` is of a candidate."""
+
+
 class PlacedBy(StrEnum):
     """The rule that gave a memory its place, or let it stand behind another."""
 
