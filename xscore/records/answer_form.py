@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _PAGE = """
-{% if answer %}<div style="white-space: pre-wrap">{{ answer }}</div>{% endif %}
+{{ answer }}
 {% if rows %}<table>
 <thead><tr><th>score</th>
 <th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
@@ -62,9 +62,15 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
         return "\n\n".join(filter(None, parts))
 
     def as_html(self) -> str:
-        """Return the same as HTML; every text is escaped."""
+        """Return the same as HTML: the answer's Markdown is rendered, every text escaped."""
+        # Only a notebook needs them.
+        from markupsafe import Markup
+
+        from xscore.platform.markdown_html import markdown_html
+
+        answer = Markup(markdown_html(self.answer))  # noqa: S704  escaped there
         return _template().render(
-            answer=self.answer,
+            answer=answer,
             rows=self.rows,
             receipt=self.receipt_line(),
             warnings=self.warnings,
