@@ -62,5 +62,6 @@ def _scores_by_kind(frame: Any) -> dict[str, list[float | None]]:
 
 def _score(cell: object) -> float | None:
     """Return a score of 0..1; None for anything else, as NaN and what a user wrote there."""
-    is_score = isinstance(cell, float | int) and 0 <= cell <= 1
-    return float(cell) if is_score else None
+    if isinstance(cell, float | int) and 0 <= cell <= 1:
+        return float(cell)
+    return None
