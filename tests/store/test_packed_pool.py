@@ -238,11 +238,11 @@ def test_a_damaged_pack_is_passed_over_while_another_process_writes(store: Store
     """Nobody is waited for: rows are read, and the packs stay for a later turn to drop."""
     expected = read(store)
     store.connection.execute(DAMAGES[1])
-    with closing(sqlite3.connect(store.root.store_file)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(store.root.store_file)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
         assert read(store) == expected
         assert packs(store.connection) > 0
-        other.rollback()
+        writer.rollback()
     assert read(store) == expected and packs(store.connection) == 0
 
 
