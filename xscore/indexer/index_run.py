@@ -202,14 +202,9 @@ class IndexRun(Struct, dict=True):
         replaced."""
         if not new_files:
             return set()
-        from xscore.store.redaction import find_literals  # most index runs check no new path
-
-        # All paths are searched for secrets at once: path by path it took half of a first look at a
-        # large folder.
-        literals = find_literals((path for path, _, _ in new_files), prose=False)
+        reasons = self.rules.refusals([(path, info) for path, _, info in new_files])
         replaced: set[str] = set()
-        for path, name, info in new_files:
-            reason = self.rules.refusal(path, info, literals)
+        for (path, name, info), reason in zip(new_files, reasons, strict=True):
             if not reason:
                 replaced.add(path)
                 self.changed.append((path, name, info))
