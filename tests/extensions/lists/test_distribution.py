@@ -56,8 +56,8 @@ def test_a_frame_shows_its_scores_and_then_itself() -> None:
     assert sum(counts(shown)) == 2
     by_kind = view(scored.with_columns(kind=polars.Series(["bug", "bug", None])))
     assert by_kind is not None and ">bug<" in by_kind and ">(none)<" in by_kind
-    other = scored.drop("outcome")
-    assert view(other) == other._repr_html_()
+    without_outcomes = scored.drop("outcome")
+    assert view(without_outcomes) == without_outcomes._repr_html_()
 
 
 def test_what_a_user_wrote_into_the_scores_is_left_out() -> None:
