@@ -93,10 +93,10 @@ def test_texts_without_a_memory_in_the_pool_take_no_place(store: Store) -> None:
         "UPDATE memory_row SET status = 'archived' WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(nearest_200),),
     )
-    left = {memory.id for memory in memories} - set(nearest_200)
+    other_ids = {memory.id for memory in memories} - set(nearest_200)
     cosines = nearest_memories(store, EMBEDDER, query, 10)
     assert len(cosines) == 10
-    assert cosines.keys() <= left
+    assert cosines.keys() <= other_ids
 
 
 @pytest.mark.usefixtures("by_signs")
