@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import describe_seconds
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import (
     COUNT,
     DRY_RUN,
@@ -28,6 +27,7 @@ from xscore.cli.options import (
     YES,
 )
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
