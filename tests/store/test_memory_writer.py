@@ -5,6 +5,7 @@ from tests.store.generated_secrets import SECRET
 from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer
+from xscore.store.lookup import find_memories
 from xscore.store.store import Store
 
 
@@ -84,7 +85,7 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     put(store.connection, function(created_at=1.0, importance=0.9))
     store.connection.execute("UPDATE memory_row SET access_count = 3, accessed_at = 7.0")
     put(store.connection, function(text="def f(): return 2", created_at=5.0, updated_at=20.0))
-    (stored,) = store.find("a.py::f")
+    (stored,) = find_memories(store, "a.py::f")
     assert (stored.created_at, stored.importance, stored.access_count, stored.accessed_at) == (
         1.0,
         0.9,
@@ -138,4 +139,4 @@ def test_what_is_written_comes_back_whole(store: Store) -> None:
         created_at=2.0,
     )
     put(store.connection, memory)
-    assert store.find(memory.id) == [memory]
+    assert find_memories(store, memory.id) == [memory]

@@ -47,6 +47,7 @@ from xscore.records.turn import (
 )
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
+from xscore.store.index_rows import indexed_files
 from xscore.store.memory_rows import FetchedPool, WithoutExchanges
 from xscore.store.task_names import places_in_task
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
@@ -165,7 +166,7 @@ def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
         parts.root,
         work=work,
         allow_pii=parts.settings.memory.allow_pii,
-        indexed=lambda: _indexed_files(parts),
+        indexed=lambda: indexed_files(parts.store.connection),
         places=lambda task: places_in_task(parts.store.connection, task),
     )
 
@@ -226,12 +227,6 @@ def with_thread_plan(
 
     near_from = judge.thresholds.lowest - parts.settings.selection.near_margin
     return with_thread(pool, parts.store, turn, key=key, judge=judge.identity, near_from=near_from)
-
-
-def _indexed_files(parts: PipelineParts) -> list[str]:
-    from xscore.store.naming import indexed_files  # for an error alone
-
-    return indexed_files(parts.store.connection)
 
 
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:

@@ -397,18 +397,6 @@ class Store:
             headers |= repository.headers(names)
         return headers
 
-    def find(self, name: str) -> list[Memory]:
-        """Return the memories that a name stands for (`store.naming`), which may be several."""
-        from xscore.store.naming import find_named  # a turn looks nothing up by name
-
-        ids = find_named(self.connection, name) or [name]
-        memories: list[Memory] = []
-        for connection in self.connections():
-            memories += memories_with_ids(connection, ids)
-        for repository in self.others:
-            memories += repository.find(name)
-        return memories
-
     def purposes(self) -> dict[str, str]:
         """Return what a model last said that each file is for, by path; empty where none was
         asked."""
