@@ -80,7 +80,9 @@ class BackgroundLease:
         """name: the lease written for this process, if any.
         watches: keep running when there is nothing to do.
         """
-        self._connection, self._clock, self._lock = connection, clock, Lock()
+        self._connection = connection
+        self._clock = clock
+        self._lock = Lock()
         self._lease = Lease(clock, name=name)
         self._holder = _Holder(self._lease.id, "", clock(), watches)
         self.changed: Event = Event()

@@ -50,7 +50,8 @@ def estimate(task: str, flags: Flags) -> None:
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
-    turn, loaded = flags.turn(task), read_settings(flags)
+    turn = flags.turn(task)
+    loaded = read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
     forecast = run_with_pipeline(
         flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)

@@ -102,7 +102,8 @@ class AdmissionRules:
     ) -> None:
         """taken_back: whether a vendored path is the repository's own (`TakenBack`)."""
         self._taken_back = taken_back
-        self._max_bytes, self._max_line_chars = settings.max_file_bytes, settings.max_line_chars
+        self._max_bytes = settings.max_file_bytes
+        self._max_line_chars = settings.max_line_chars
         self._include = _spec(settings.include)
         self._exclude = _spec(settings.exclude)
 

@@ -382,7 +382,9 @@ def _chain(data: bytes, node: "Node") -> str:
     start = max(node.start_byte, node.end_byte - CALL_BYTES)
     end = data[start : node.end_byte].decode("utf-8", "replace")
     last = _LAST_WORD.search(end)
-    return f"?{STEP}{last[0]}" if last else "?"
+    if last:
+        return f"?{STEP}{last[0]}"
+    return "?"
 
 
 _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
@@ -407,7 +409,8 @@ def _last_row(node: "Node") -> int:
 def _called(data: bytes, node: "Node") -> tuple[int, str]:
     """Return where a called name begins, and it, or the end of a long chain: each link of it is a
     call of its own."""
-    begin, end = node.start_byte, node.end_byte
+    begin = node.start_byte
+    end = node.end_byte
     start = max(begin, end - CALL_BYTES)
     written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
     if start > begin:

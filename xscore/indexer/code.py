@@ -115,7 +115,8 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
             else:
                 beside.start = start
         if entity is not None:
-            row, last = max(row, entity.end + 1), entity
+            row = max(row, entity.end + 1)
+            last = entity
     return runs
 
 
@@ -151,7 +152,8 @@ def _neighbour(
 def _entity_draft(
     facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, VariableScope]
 ) -> MemoryDraft:
-    d, name = entity.definition, entity.name
+    d = entity.definition
+    name = entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
     holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
@@ -364,7 +366,9 @@ def _block_name(
         return "imports"
     if defined:
         return defined[0]
-    return f"after {above.name.partition('#')[0]}" if above else "start"
+    if above:
+        return f"after {above.name.partition('#')[0]}"
+    return "start"
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
@@ -440,7 +444,8 @@ def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
 
 def _is_ambient(facts: FileFacts, head: str) -> bool:
     """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
-    imported, language = facts.imported[head], facts.source.language
+    imported = facts.imported[head]
+    language = facts.source.language
     top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
     library = sys.stdlib_module_names if language.module_separator == "." else _NODE_MODULES
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name

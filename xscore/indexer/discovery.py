@@ -258,7 +258,8 @@ class TakenBack:
     """
 
     def __init__(self, root: RepositoryRoot, *, git: bool) -> None:
-        self._root, self._has_git = root, git and root.is_git
+        self._root = root
+        self._has_git = git and root.is_git
 
     @cached_property
     def rules(self) -> tuple[str, ...]:

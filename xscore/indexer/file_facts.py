@@ -157,9 +157,11 @@ class FileFacts:
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the
         file."""
-        body, end = 0, len(self.data)
+        body = 0
+        end = len(self.data)
         if entity is not None:
-            body, end = entity.definition.body_byte, entity.definition.end_byte
+            body = entity.definition.body_byte
+            end = entity.definition.end_byte
         first = bisect_left(self.syntax.docs, (body, ""))
         for byte, written in self.syntax.docs[first : first + 1]:
             if byte == body or (body < end and not _has_code(self.data[body:byte])):
@@ -215,7 +217,8 @@ class FileFacts:
     def imports(self, first: int, last: int, *, shown: str | None = None) -> tuple[str, ...]:
         """Return what the file imports and these rows use. shown: their text, where some of it is
         left out."""
-        start, end = self.row_bytes[first], self.row_bytes[last + 1]
+        start = self.row_bytes[first]
+        end = self.row_bytes[last + 1]
         used = {name for _, name in _between(self.syntax.places, start, end)}
         if used and shown is not None:
             used.intersection_update(_WORD.findall(shown))
@@ -381,7 +384,9 @@ def _call_name(written: str) -> str:
 
 
 def _blanks_alone(match: re.Match[str]) -> str:
-    return match[0] if match[0] == match[1] else ""
+    if match[0] == match[1]:
+        return match[0]
+    return ""
 
 
 def _has_code(data: bytes) -> bool:

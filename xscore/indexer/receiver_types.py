@@ -99,7 +99,8 @@ class ReceiverIndex(VariableIndex):
         interface = None if holder is None else self._declaring_base(holder, name)
         if holder is None or interface is None:
             return method
-        holder_name, interface_name = last_name(holder.plain), last_name(interface.plain)
+        holder_name = last_name(holder.plain)
+        interface_name = last_name(interface.plain)
         if holder_name in interface_name:
             return method
         if interface_name not in holder_name:
@@ -121,7 +122,8 @@ class ReceiverIndex(VariableIndex):
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
-        followed, key = self._followed, (chain, path)
+        followed = self._followed
+        key = (chain, path)
         if key not in followed:
             # Not noted as unknown: from a place less deep it may be found.
             if self._depth >= MAX_FOLLOWED:
@@ -327,7 +329,9 @@ class ReceiverIndex(VariableIndex):
             member, has_member, inner_place = place.removeprefix(TAKEN).partition(".")
             if has_member and member in types:
                 of_member = self._value_of(types[member], row.path)
-                return None if of_member is None else self._taken(of_member, TAKEN + inner_place)
+                if of_member is None:
+                    return None
+                return self._taken(of_member, TAKEN + inner_place)
             alias = self._value_of(types.get("", ""), row.path)
             row = None if alias is None or alias.row is row else alias.row
         return None

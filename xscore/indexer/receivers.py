@@ -297,7 +297,9 @@ class Receivers:
             bound = self._bound_of(name, at)
             if not bound:
                 return "?"
-            return bound if bound in self._generics else self._type_name(bound, 0)
+            if bound in self._generics:
+                return bound
+            return self._type_name(bound, 0)
         parts = name.split(".")
         if parts[-1] in OWN_TYPES:  # imported too: `typing.Self`
             return parts[-1]
@@ -308,7 +310,9 @@ class Receivers:
         separator = self._language.module_separator
         if separator == "::" and rest:
             inner, hint = self._facts.path_of(parts)
-            return inner if hint.startswith("typed:") else f"{hint}!{inner}"
+            if hint.startswith("typed:"):
+                return inner
+            return f"{hint}!{inner}"
         imported = self._facts.imported.get(head)
         place = self._facts.reference(imported.module) if imported is not None else ""
         if imported is None or not place:
@@ -385,7 +389,8 @@ class Receivers:
     def result_of(self, entity: Entity, scope: "VariableScope") -> str:
         """Return what a function gives, by its declaration or by what it returns; alternatives are
         apart by blanks."""
-        d, syntax = entity.definition, self._facts.syntax
+        d = entity.definition
+        syntax = self._facts.syntax
         stated = _within(syntax.results, d.inner_start_byte, d.body_byte)
         if stated:
             result = self.type_of(stated[0][1].lstrip(": "), d.body_byte)
@@ -407,7 +412,8 @@ class Receivers:
         The function types in the parameters of a function count as its own: what it passes to what
         it is given.
         """
-        d, syntax = entity.definition, self._facts.syntax
+        d = entity.definition
+        syntax = self._facts.syntax
         is_type = d.kind in {"class", "type", "alias"}
         end = d.end_byte if is_type else d.body_byte
         types = self._taken_between(d.inner_start_byte, end)
@@ -516,7 +522,8 @@ class VariableScope:
         """closures: bytes of all functions of the file, in order of their starts."""
         self.owner: str = owner
         self.bound: _Bound = bound
-        self._outer, self._closures = outer, closures
+        self._outer = outer
+        self._closures = closures
         self.suite: str = ""
         """The suite of tests whose functions it may call."""
         self.names: set[str] = set(bound)

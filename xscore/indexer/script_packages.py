@@ -126,7 +126,8 @@ class ScriptPackages:
             return self._in_package(around[0], target)
         parts = target.split("/")
         length = 2 if target.startswith("@") else 1
-        name, rest = "/".join(parts[:length]), parts[length:]
+        name = "/".join(parts[:length])
+        rest = parts[length:]
         package = self._meant(name, folder)
         if package is None:
             return None
@@ -144,7 +145,9 @@ class ScriptPackages:
             if not top or inside.startswith(top + "/"):
                 roots.append((top, globs))
         eligible = [package for package in packages if not roots or _is_listed(package, roots)]
-        return eligible[0] if len(eligible) == 1 else None
+        if len(eligible) == 1:
+            return eligible[0]
+        return None
 
     def _in_package(self, package: ScriptPackage, place: str) -> str:
         for path in _targets_of(package, place):

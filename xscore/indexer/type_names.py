@@ -177,7 +177,9 @@ class _Reader:
             return ""
         if len(parts) == 1:
             return parts[0]
-        return f"()<{','.join(parts)}>" if parts else ""
+        if parts:
+            return f"()<{','.join(parts)}>"
+        return ""
 
     def _with_arguments(self, name: str, depth: int) -> str:
         if self._next == "<":

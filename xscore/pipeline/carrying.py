@@ -243,13 +243,15 @@ def carried_over(
     ]
     way = because = ""
     if pool.thread:
-        way, because = pool.thread.way, pool.thread.because
+        way = pool.thread.way
+        because = pool.thread.because
     return CarriedOver(way=way, because=because, left=left_unjudged, under=tuple(under))
 
 
 def carried_reasons(pool: Pool, store: Store, judge: str, hashes: Sequence[str]) -> dict[str, str]:
     """Return the reasons that came with carried judgments, by content hash."""
-    reasons, plan = dict[str, str](), pool.thread
+    reasons = dict[str, str]()
+    plan = pool.thread
     by_key: dict[str, list[str]] = {}
     for hash_ in hashes:
         if plan and hash_ in plan.wordings and hash_ not in pool.known:

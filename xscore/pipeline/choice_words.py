@@ -91,7 +91,9 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
         first, second = shown.draws[:2]
         mean = f"the mean of {first:.2f} and {second:.2f}"
     if not (shown.boosts or shown.words):
-        return f"{shown.score_text} ({mean})" if mean else shown.score_text
+        if mean:
+            return f"{shown.score_text} ({mean})"
+        return shown.score_text
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by_words else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"

@@ -169,7 +169,8 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
     by_fallback = dict(judged.by_fallback)
     merged: list[Outcome] = []
     for outcome in judged.outcomes:
-        hash_, first = outcome.candidate.content_hash, outcome.result
+        hash_ = outcome.candidate.content_hash
+        first = outcome.result
         final = final_of.get(hash_)
         if final is None or not isinstance(final.result, Judgment):
             merged.append(outcome)

@@ -101,7 +101,9 @@ def money_json(value: Decimal | None) -> str | None:
     if value is None:
         return None
     text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def stage_usage_json(stage: StageUsage) -> dict[str, Json]:

@@ -92,7 +92,9 @@ def prompt_builder(judge: JudgeDescription) -> PromptBuilder:
 
 
 def _model(judge: JudgeDescription) -> JudgeModel:
-    settings, declared, capability = judge.settings.judge, declared_of(judge), judge.capability
+    settings = judge.settings.judge
+    declared = declared_of(judge)
+    capability = judge.capability
     learned = learned_chars_per_token(
         judge.store.connection,
         provider=judge.connected().name,

@@ -102,7 +102,8 @@ class JudgingProgress(Struct):
         if not (final or self.is_due):
             return
         self.reported = monotonic()
-        elapsed_s, done = self.reported - self.started, judged + unjudged
+        elapsed_s = self.reported - self.started
+        done = judged + unjudged
         remaining = max(0, self.candidates - self.cached - done)
         self.observer.on(
             Progress(
@@ -178,11 +179,15 @@ async def judge_pool(
     ended: UnjudgedCause | None
     usd_shares: Mapping[str, Decimal | None] = {}
     if isinstance(judge, NoJudge):
-        ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
+        ended = judge.cause
+        detail = judge.detail
+        elsewhere = frozenset[str]()
     else:
         assert resources is not None
-        ended, detail = await _judge(judge, pooled, resources, collected), ""
-        elsewhere, usd_shares = frozenset(judge.judged_elsewhere), judge.usd_shares
+        ended = await _judge(judge, pooled, resources, collected)
+        detail = ""
+        elsewhere = frozenset(judge.judged_elsewhere)
+        usd_shares = judge.usd_shares
     collected.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
     detail = detail or STOP_DETAILS[cause]
@@ -254,7 +259,8 @@ async def work_until_stopped(
 async def _wait_until_deadline(
     work: asyncio.Task[None], resources: TurnResources, stop: Callable[[UnjudgedCause], None]
 ) -> None:
-    deadline, usage = resources.deadline, resources.usage
+    deadline = resources.deadline
+    usage = resources.usage
     while not work.done():
         # A call that begins now ends in time only if about the time of one is left.
         left_s = deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)
@@ -274,7 +280,8 @@ class _Collected:
     def __init__(
         self, pool: Pool, observer: Observer, resources: TurnResources | None, leaders: int
     ) -> None:
-        self.resources, self.leaders = resources, leaders
+        self.resources = resources
+        self.leaders = leaders
         in_pool = len(pool.candidates)
         self.progress = JudgingProgress(observer, in_pool, in_pool - len(pool.misses))
         self.results: dict[str, Judgment | Unjudged] = {}

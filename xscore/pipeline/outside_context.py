@@ -82,7 +82,9 @@ def _unfetched_address(store: Store, text: str) -> str:
         return ""
     address = match[0].rstrip(".,;:!?").partition("#")[0]
     places = {document.place for document in stored_documents(store.connection)}
-    return "" if address in places else ellipsize(one_line(address), SHOWN_CHARS)
+    if address in places:
+        return ""
+    return ellipsize(one_line(address), SHOWN_CHARS)
 
 
 def _newer_version(store: Store, text: str) -> str:

@@ -153,7 +153,8 @@ def _enough_usd(
 def _price_of_largest_call(judge: JudgeDescription, work: JudgeEstimate) -> Decimal | None:
     """Return the upper bound for one of the calls of this work, which the budget reserves."""
     builder = prompt_builder(judge)
-    packs, model = builder.profile, builder.model
+    packs = builder.profile
+    model = builder.model
     input_tokens = FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens
     scores_and_reasons = (SCORE_TOKENS + REASON_TOKENS) * packs.size
     output_tokens = MOST_FRAME_TOKENS + scores_and_reasons + model.reasoning_reserve
@@ -164,7 +165,8 @@ def _price_of_largest_call(judge: JudgeDescription, work: JudgeEstimate) -> Deci
 
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
     models = []
-    judge, answerer = parts.judge, parts.answerer
+    judge = parts.judge
+    answerer = parts.answerer
     if judges and judge.paid:
         models.append((judge.identity.provider, judge.asked_model, judge.host))
     if answers and answerer is not None:

@@ -174,7 +174,8 @@ def near_misses_of(
     not_kept: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
 ) -> tuple[Ranked, ...]:
     """Return the first of what was not kept: some however far below, then only what is near."""
-    first, further = not_kept[:FEWEST_NEAR_MISSES], not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
+    first = not_kept[:FEWEST_NEAR_MISSES]
+    further = not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
     near = [
         entry
         for entry in further

@@ -176,7 +176,9 @@ def settled_ns(info: os.stat_result, *, now: float) -> int:
     Unix seconds."""
     changed = changed_ns(info)
     grain = FINE_GRAIN_NS if changed % 1_000_000_000 else COARSE_GRAIN_NS
-    return 0 if changed > int(now * 1e9) - grain else changed
+    if changed > int(now * 1e9) - grain:
+        return 0
+    return changed
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:

@@ -57,7 +57,8 @@ def run_git(
     # Looked at before each command: git would open these files whatever they are.
     if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
         return None
-    command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
+    command = ["git", *_set(SAFE), *arguments]
+    quiet = subprocess.DEVNULL
     pipe = subprocess.PIPE
     source = pipe if stdin else quiet
     try:

@@ -176,7 +176,8 @@ def _present_names(fields: Iterator[str], later_name: dict[str, str]) -> list[st
     for status in fields:
         name = next(fields, "")
         if status[0] in "RC":
-            before, name = name, next(fields, "")
+            before = name
+            name = next(fields, "")
             if status[0] == "R":
                 later_name[before] = later_name.get(name, name)
         if name and not leads_out(name):

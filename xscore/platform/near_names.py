@@ -28,7 +28,8 @@ def nearest_names(
     from rapidfuzz import fuzz, process  # only where a name is misspelt
 
     distinct = list(dict.fromkeys(names))
-    folded, folded_name = [choice.casefold() for choice in distinct], name.casefold()
+    folded = [choice.casefold() for choice in distinct]
+    folded_name = name.casefold()
     parts = [_last_part(choice) for choice in folded]
     # Without a place in it a name is compared with entities, whatever file they are in.
     has_place = "/" in folded_name or "::" in folded_name

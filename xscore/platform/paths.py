@@ -150,7 +150,9 @@ def fallback_store_dir(root: Path) -> Path:
     """Return the folder in the user's own for the store of a root that has no place for it."""
     name = digest("root", str(root))
     earlier = user_cache_dir() / "stores" / name  # where versions before schema 2 had it
-    return earlier if os.path.lexists(earlier / STORE_FILE) else user_stores_dir() / name
+    if os.path.lexists(earlier / STORE_FILE):
+        return earlier
+    return user_stores_dir() / name
 
 
 def can_write(folder: Path, mode: int = os.W_OK | os.X_OK) -> bool:
@@ -243,7 +245,9 @@ def portable_name(name: str | bytes) -> str:
 def decode_path_argument(name: str) -> str:
     """Escape bytes of a path typed on the command line that are not UTF-8, as listings do; other
     text stays."""
-    return name if name.isascii() or name == readable_text(name) else portable_name(name)
+    if name.isascii() or name == readable_text(name):
+        return name
+    return portable_name(name)
 
 
 def native_name(name: str) -> str:

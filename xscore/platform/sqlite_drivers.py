@@ -131,10 +131,12 @@ def _translating_connection(driver: Any) -> Any:
 
     def close(connection: Any) -> None:
         driver.Connection.close(connection)
-        file, connection.file = connection.file, None
+        file = connection.file
+        connection.file = None
         if file is not None:
             note_closed(file)
-        actions, connection.after_close = connection.after_close, []
+        actions = connection.after_close
+        connection.after_close = []
         for action in actions:
             action()
 

@@ -102,7 +102,9 @@ def ellipsize(text: str, limit: int) -> str:
     """Show at most `limit` characters of a text on one line, with whitespace collapsed and an
     ellipsis if cut."""
     line = escape_controls(" ".join(text.split()))
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    if len(line) <= limit:
+        return line
+    return line[: limit - 1].rstrip() + "…"
 
 
 def mask_key(key: str) -> str:
@@ -110,7 +112,9 @@ def mask_key(key: str) -> str:
     that."""
     if not key:
         return ""
-    return f"…{key[-KEY_TAIL:]}" if len(key) >= SHORTEST_KEY_SHOWN else "…"
+    if len(key) >= SHORTEST_KEY_SHOWN:
+        return f"…{key[-KEY_TAIL:]}"
+    return "…"
 
 
 def safe_json(value: object, *, ascii_only: bool = False) -> str:
@@ -132,7 +136,8 @@ def _needed(run: re.Match[str]) -> str:
 
 
 def _escape(run: re.Match[str]) -> str:
-    needed, text = _needed(run), run[0]
+    needed = _needed(run)
+    text = run[0]
     # A carriage return before a line end is part of it.
     ending = "\r" if text[-1] == "\r" and run.string[run.end() : run.end() + 1] == "\n" else ""
     return needed + "".join(map(_escaped, text[len(needed) : len(text) - len(ending)])) + ending
@@ -143,7 +148,9 @@ def _escaped(character: str) -> str:
     code = ord(character)
     if code > 0xFFFF:
         return f"\\U{code:08x}"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}"
 
 
 def _escape_in_json(run: re.Match[str]) -> str:

@@ -254,7 +254,9 @@ class StageUsage(Struct, frozen=True, kw_only=True):
 
 def add_costs(first: Decimal | None, second: Decimal | None) -> Decimal | None:
     """Add dollars; None as soon as one is unpriced."""
-    return None if first is None or second is None else first + second
+    if first is None or second is None:
+        return None
+    return first + second
 
 
 class Latency(Struct, frozen=True, kw_only=True):

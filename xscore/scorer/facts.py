@@ -209,7 +209,8 @@ def slips(word: str) -> Iterator[str]:
     The first letter is taken to be right.
     """
     for at in range(1, len(word) + 1):
-        head, tail = word[:at], word[at:]
+        head = word[:at]
+        tail = word[at:]
         for letter in _LETTERS:
             yield head + letter + tail
             if tail:
@@ -294,4 +295,6 @@ def _text_strengths(
 
 def _half_at(half: float, amount: float) -> float:
     """Return a strength 0..1 that is a half at this amount."""
-    return 1 / (1 + math.pow(half / amount, STEEPNESS)) if amount > 0 else 0.0
+    if amount > 0:
+        return 1 / (1 + math.pow(half / amount, STEEPNESS))
+    return 0.0

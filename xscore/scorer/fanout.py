@@ -40,7 +40,8 @@ class StopSignal:
     def set(self, cause: UnjudgedCause, detail: str = "") -> None:
         """Start nothing more."""
         if self.cause is None:
-            self.cause, self.detail = cause, detail
+            self.cause = cause
+            self.detail = detail
             self._halt()
 
 

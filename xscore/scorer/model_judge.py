@@ -89,7 +89,9 @@ class ModelJudge:
         self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
         self.usd_shares: dict[str, Decimal | None] = {}
-        self._provider, self._prompts, self._plan = provider, prompts, plan
+        self._provider = provider
+        self._prompts = prompts
+        self._plan = plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
@@ -218,7 +220,9 @@ class ModelJudge:
 
     async def _judge_pack(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
         """Judge what of a claimed pack has no judgment yet."""
-        pack, pieces, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
+        pack = ours.opened.pack
+        pieces = ours.opened.pieces
+        claimed = ours.claimed
         elsewhere: list[Judgment] = []
         members: list[Candidate] = []
         for member in pack.members:
@@ -384,7 +388,8 @@ class ModelJudge:
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
         """Account for a unit that comes after the stop."""
         assert self._plan.stop.cause is not None
-        cause, detail = self._plan.stop.cause, self._plan.stop.detail
+        cause = self._plan.stop.cause
+        detail = self._plan.stop.detail
         if isinstance(unit, PackPrompt):
             return run.lose(unit.pieces, cause, detail)
         # `ClaimNext` stands for all that is still in the queue.

@@ -95,7 +95,9 @@ class FileLines:
             place = (start, start + span[1] - span[0])
             if self._holds(place, span_hash):
                 matching.append(place)
-        return matching[0] if len(matching) == 1 else None
+        if len(matching) == 1:
+            return matching[0]
+        return None
 
     def _holds(self, span: LineSpan, span_hash: str) -> bool:
         return span[1] <= len(self.lines) and self.hash(span) == span_hash
@@ -131,11 +133,14 @@ def parse_citation(
     base: a folder inside the root where a relative path is looked up first.
     Raises UsageError.
     """
-    place, span, entity = cited, WHOLE_FILE, ""
+    place = cited
+    span = WHOLE_FILE
+    entity = ""
     name = _name_inside(root, cited, base)
     if not (name and os.path.lexists(root.path / name)):
         if lines := re.fullmatch(_LINES, cited):
-            place, first = lines["path"], int(lines["first"])
+            place = lines["path"]
+            first = int(lines["first"])
             span = (first, int(lines["last"] or first))
             if span == WHOLE_FILE:
                 raise UsageError(f"{cited} names no line", hint=_LINES_HINT)
@@ -331,7 +336,8 @@ def refresh_evidence(
         connection.executemany(_UPDATE, updates)
         was_stale = set(_ids(connection, _STALE_EVERYWHERE))
         _make_active(connection, sorted(was_stale))
-        broken, mended = set(_ids(connection, _BROKEN)), set(_ids(connection, _MENDED))
+        broken = set(_ids(connection, _BROKEN))
+        mended = set(_ids(connection, _MENDED))
         _note_stale(connection, broken)
         connection.executemany(_MEND, [(id_,) for id_ in sorted(mended)])
         stale = tuple(sorted(broken - was_stale))
@@ -381,7 +387,9 @@ def _stamp(name: str) -> Stamp:
         info = os.lstat(name)
     except (OSError, ValueError):
         return _GONE
-    return (info.st_size, changed_ns(info)) if stat.S_ISREG(info.st_mode) else _GONE
+    if stat.S_ISREG(info.st_mode):
+        return (info.st_size, changed_ns(info))
+    return _GONE
 
 
 def _look(

@@ -137,7 +137,8 @@ def owe_stated_links(connection: sqlite3.Connection, sources: Sequence[str]) -> 
             due = msgspec.json.decode(written, type=LinksDue) if written else LinksDue()
         due.stated.update(sources)
         if len(due.stated) > MANY_STATED:
-            due.stated, due.all_stated = set(), True
+            due.stated = set()
+            due.all_stated = True
         encoded = msgspec.json.encode(due, order="sorted").decode()
         connection.execute(_OWE, (number, LINKS_DUE, encoded))
 
@@ -186,7 +187,8 @@ def index_totals(connection: sqlite3.Connection) -> _Totals:
 
 
 def _count_totals(connection: sqlite3.Connection) -> _Totals:
-    by_kind, by_language = Counter[str](), Counter[str]()
+    by_kind = Counter[str]()
+    by_language = Counter[str]()
     for kind, language, count in connection.execute(
         f"SELECT kind, language, count(*) FROM memory_row WHERE {LISTED_HERE} GROUP BY kind,"
         " language"

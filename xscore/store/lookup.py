@@ -259,7 +259,9 @@ def list_projects(user: sqlite3.Connection) -> dict[str, float]:
 
 def count_observations(user: sqlite3.Connection | None) -> int:
     """Count the observations, or else the projects, in the user's store; 0 without a store."""
-    return 0 if user is None else len(list_observations(user)) or len(list_projects(user))
+    if user is None:
+        return 0
+    return len(list_observations(user)) or len(list_projects(user))
 
 
 def record_project(user: sqlite3.Connection, project: str, *, now: float) -> None:

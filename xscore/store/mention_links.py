@@ -62,7 +62,8 @@ def relink_mentions(
 
     The index calls it.
     """
-    query, parameters = "SELECT DISTINCT source FROM mention", list[str]()
+    query = "SELECT DISTINCT source FROM mention"
+    parameters = list[str]()
     if names is not None:
         query = (
             f"{query} WHERE name {IN_JSON_LIST} UNION SELECT source FROM mention WHERE source"
@@ -196,4 +197,6 @@ class _NamedThings:
 
 
 def _holding(column: str, parts: Sequence[str]) -> str:
-    return f" AND ({' OR '.join([f'instr({column}, ?)'] * len(parts))})" if parts else ""
+    if parts:
+        return f" AND ({' OR '.join([f'instr({column}, ?)'] * len(parts))})"
+    return ""

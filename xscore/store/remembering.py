@@ -225,7 +225,8 @@ def update_memory(
         )
     cited = None if citations is None else tuple(citations)
     _refuse_citing(stored.layer, cited)
-    connection, moment = store.home_of(stored.layer), store.now_or_clock(now)
+    connection = store.home_of(stored.layer)
+    moment = store.now_or_clock(now)
     with database.transaction(connection):
         # again, under the lock: it may have changed meanwhile.
         before = memory_by_id(store, memory_id)

@@ -103,11 +103,14 @@ def _fits_a_run(runs: str, mark: Literal) -> bool:
 
 def places(text: str, literal: str) -> Iterator[int]:
     """Yield where a literal occurs, at most `TRIES` times between two breaks."""
-    place, stop, tries_left = text.find(literal), 0, TRIES
+    place = text.find(literal)
+    stop = 0
+    tries_left = TRIES
     while place >= 0:
         if place >= stop:
             match = _BREAK.search(text, place + len(literal))
-            stop, tries_left = match.start() if match else len(text), TRIES
+            stop = match.start() if match else len(text)
+            tries_left = TRIES
         tries_left -= 1
         yield place
         place = text.find(literal, place + 1 if tries_left else stop)

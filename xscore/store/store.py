@@ -161,7 +161,9 @@ class Store:
 
         It differs from `path` if a copy is read: the folder cannot be written.
         """
-        return database.place_of(self.connection) if self.root.read_only else self.path
+        if self.root.read_only:
+            return database.place_of(self.connection)
+        return self.path
 
     @property
     def user_path(self) -> Path | None:
@@ -199,7 +201,9 @@ class Store:
         Raises StoreError if an existing one cannot be read.
         """
         user = self.user_connection()
-        return [self.connection] if user is None else [self.connection, user]
+        if user is None:
+            return [self.connection]
+        return [self.connection, user]
 
     def connections_of_a_turn(self) -> list[sqlite3.Connection]:
         """Return the readable databases; only for a turn, whose receipt reports an unreadable user

@@ -136,7 +136,8 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
         "state": TurnState.RUNNING,
         "branch": redact(start.branch).text,
     }
-    columns, values = ", ".join(row), ", ".join(f":{column}" for column in row)
+    columns = ", ".join(row)
+    values = ", ".join(f":{column}" for column in row)
     with database.transaction(connection):
         connection.execute(
             f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
@@ -280,7 +281,8 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
         "expected_output_tokens": expected and expected.output_tokens,
         "expected_cost": cost,
     }
-    columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+    columns = ", ".join(row)
+    marks = ", ".join(f":{name}" for name in row)
     connection.execute(f"INSERT OR REPLACE INTO turn_figures ({columns}) VALUES ({marks})", row)
 
 

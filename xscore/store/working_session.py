@@ -51,7 +51,9 @@ def ticket_of(branch: str) -> str:
     """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7`
     -> `#7`."""
     ticket = re.search(_TICKET, branch)
-    return "" if ticket is None else ticket[1] or f"#{ticket[2]}"
+    if ticket is None:
+        return ""
+    return ticket[1] or f"#{ticket[2]}"
 
 
 def resume_session(

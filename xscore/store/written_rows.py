@@ -108,7 +108,9 @@ def split_count(hint: str) -> tuple[str, int]:
     """Return a hint without the number of arguments that a call gives, and that; -1: it states
     none."""
     rest, mark, count = hint.rpartition(COUNT_MARK)
-    return (rest, int(count)) if mark and count.isdecimal() else (hint, -1)
+    if mark and count.isdecimal():
+        return (rest, int(count))
+    return (hint, -1)
 
 
 def module_names(hint: str) -> set[str]:

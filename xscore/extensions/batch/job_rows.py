@@ -111,7 +111,9 @@ class BatchJob(Struct, frozen=True):
     @property
     def stage(self) -> Stage:
         """What its calls are for."""
-        return Stage.PURPOSE if self.recipe.writes == PURPOSES else Stage.JUDGE
+        if self.recipe.writes == PURPOSES:
+            return Stage.PURPOSE
+        return Stage.JUDGE
 
 
 class JobQuestion(Struct, frozen=True, kw_only=True):

@@ -177,5 +177,7 @@ def call_name(call: LoggedCall) -> str:
 
 def _outcome(call: LoggedCall) -> str:
     if call.outcome is CallOutcome.FAILED:
-        return f" → exit {call.exit_code}" if call.exit_code is not None else " → failed"
+        if call.exit_code is not None:
+            return f" → exit {call.exit_code}"
+        return " → failed"
     return " → not allowed by the user" if call.outcome is CallOutcome.REFUSED else ""

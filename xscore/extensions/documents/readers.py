@@ -188,7 +188,9 @@ def _charset_of_page(data: bytes) -> str:
     named = _META_CHARSET.search(data[:_META_BYTES])
     name = named[1].decode().lower() if named else ""
     # What says this in letters of one byte is not written in letters of two.
-    return "" if name.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs")) else name
+    if name.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs")):
+        return ""
+    return name
 
 
 def _decoded_as(data: bytes, charset: str) -> str | None:

@@ -230,7 +230,8 @@ class _Attack(Struct, frozen=True):
         return self._report(families, runs)
 
     def _report(self, families: Sequence[FamilyResult], runs: Sequence[_PoolRun]) -> AttackReport:
-        judge, spent = self.copy.judge, _spent(runs)
+        judge = self.copy.judge
+        spent = _spent(runs)
         warnings = [warning for run in runs for warning in run.warnings]
         return AttackReport(
             judge=judge.name,
@@ -316,7 +317,9 @@ class _Attack(Struct, frozen=True):
         """Return the parts with what the repository's caps leave for the rest."""
         cost = spent.cost_usd or Decimal(0)
         caps_left = [cap.left_usd for cap in list_caps_left(self.parts, spent=cost)]
-        return with_cap(self.copy, max(Decimal(0), min(caps_left))) if caps_left else self.copy
+        if caps_left:
+            return with_cap(self.copy, max(Decimal(0), min(caps_left)))
+        return self.copy
 
     def _charge(self, answer: Answer) -> StageUsage:
         """Enter the calls of a turn in the repository's ledger; return what they cost."""

@@ -165,7 +165,9 @@ def _in_code(host: Host, lines: Sequence[str], words: str) -> str | None:
         return None
     after, indent = position
     written = _code_line(host, words)
-    return _with_lines(lines, after, [indent + written]) if written else None
+    if written:
+        return _with_lines(lines, after, [indent + written])
+    return None
 
 
 def _code_line(host: Host, words: str) -> str:
@@ -174,8 +176,12 @@ def _code_line(host: Host, words: str) -> str:
         form = _STRING_OF_LANGUAGE.get(host.language, "")
         return form.replace("{}", json.dumps(words, ensure_ascii=False))
     if host.place is Place.DOCSTRING:
-        return f'"""{words}"""' if host.language == "python" else f"/** {words} */"
-    return f"# {words}" if host.language in _HASHES else f"// {words}"
+        if host.language == "python":
+            return f'"""{words}"""'
+        return f"/** {words} */"
+    if host.language in _HASHES:
+        return f"# {words}"
+    return f"// {words}"
 
 
 def _first_statement(host: Host) -> tuple[int, str] | None:

@@ -341,7 +341,8 @@ def _score_at(score_map: ScoreMap, bar: float) -> float:
             continue
         if place == 0:
             return score_map.scores[0]
-        low, high = score_map.shares[place - 1], share
+        low = score_map.shares[place - 1]
+        high = share
         part = (bar - low) / (high - low)
         before = score_map.scores[place - 1]
         return before + part * (score_map.scores[place] - before)

@@ -283,7 +283,9 @@ class _Keeper:
         return self._known[layer]
 
     def _home_of(self, layer: Layer) -> Connection | None:
-        return self._user_connection if layer is Layer.USER else self._store.connection
+        if layer is Layer.USER:
+            return self._user_connection
+        return self._store.connection
 
 
 def _key_of_preference(said_fact: SaidFact) -> str:

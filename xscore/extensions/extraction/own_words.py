@@ -357,7 +357,9 @@ def _without_quotations(message: str) -> str:
 
 
 def _without_words(quotation: str) -> str:
-    return quotation if len(quotation.split()) < _QUOTED_WORDS else _blank(quotation)
+    if len(quotation.split()) < _QUOTED_WORDS:
+        return quotation
+    return _blank(quotation)
 
 
 def _blank(text: str) -> str:

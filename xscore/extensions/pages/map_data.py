@@ -107,7 +107,9 @@ class _Names:
 
 def score_steps(score: float | None) -> int:
     """Return a score as a whole number; `UNJUDGED` where there is none."""
-    return UNJUDGED if score is None else round(score * SCORE_STEPS)
+    if score is None:
+        return UNJUDGED
+    return round(score * SCORE_STEPS)
 
 
 def _links(page: TurnPage) -> list[Json]:

@@ -67,7 +67,8 @@ class PostgresDriver:
     def __init__(self, url: str, *, tenant: str) -> None:
         """Connect at the first request. Raises UsageError for a URL that the driver cannot read."""
         self.name: str = displayed_url(url)
-        self._terms, self._tenant = _read(url), quote(tenant, safe="")
+        self._terms = _read(url)
+        self._tenant = quote(tenant, safe="")
         self._free = asyncio.Semaphore(MOST_OPEN)
         self._idle: list[_PgConnection] = []
         self._is_made = False

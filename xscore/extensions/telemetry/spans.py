@@ -42,7 +42,8 @@ LEFT_ALONE = "the collector failed before, so the spans of this turn were not se
 def provider_sender(provider: trace.TracerProvider) -> Callable[[Sequence[SpanRecord]], str]:
     """Return what makes spans with a program's own tracer provider, below the span that is current
     now."""
-    tracer, around = _tracer(provider), context.get_current()
+    tracer = _tracer(provider)
+    around = context.get_current()
 
     def send(spans: Sequence[SpanRecord]) -> str:
         write_spans(tracer, spans, around)

@@ -362,7 +362,9 @@ def _test_place(folder: str, code_folders: set[str]) -> str:
     top, *deeper = folder.split("/")
     for part in (top, *deeper):
         if re.fullmatch(r"tests?|testing|specs?|__tests__", part):
-            return f"in `{part}/`" if part == top else f"in folders named `{part}`"
+            if part == top:
+                return f"in `{part}/`"
+            return f"in folders named `{part}`"
     return f"in `{top}/`"
 
 
