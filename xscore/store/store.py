@@ -33,6 +33,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
+from xscore.store.packed_pool import drop_packs
 from xscore.store.root_database import open_database
 from xscore.store.worktrees import HERE, enter_worktree, visible_memories
 
@@ -326,6 +327,8 @@ class Store:
         self.user_is_unreadable = any(
             report.problem for report in pool.layers if report.layer is Layer.USER
         )
+        if pool.has_damaged_packs:
+            drop_packs(self.connection)
         if purposes:
             from xscore.store.purposes import with_purposes  # few judges are shown them
 

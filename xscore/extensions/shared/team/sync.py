@@ -1,6 +1,6 @@
 """Synchronise a store with its team, as `xscore shared sync` does; `turn_sync` does it in a turn.
 
-An exchange is begun with what the store has to send, runs in a thread, and is finished by bringing
+An exchange starts with what the store has to send, runs in a thread, and ends by bringing
 what came into the store, with how far it is, in one transaction. Trade-off: an exchange that is
 begun twice at once, by two processes, is done twice; the later one finds nothing to do.
 """
