@@ -27,9 +27,10 @@ from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import is_test_path
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.parameters import parameter_count
-from xscore.indexer.receivers import Receivers, VariableScope
+from xscore.indexer.receivers import Receivers
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
+from xscore.indexer.variable_scopes import VariableScope
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40
@@ -91,7 +92,7 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
         outer = None
         if entity.parent is not None and entity.parent.definition.kind == "suite":
             outer = scopes[entity.parent.name]
-        scopes[entity.name] = receivers.scope_of(entity, _owner(entity), outer)
+        scopes[entity.name] = receivers.scopes.scope_of(entity, _owner(entity), outer)
     drafts = [_entity_draft(facts, entity, receivers, scopes) for entity in entities]
     drafts += _blocks(facts, receivers, runs, tops)
     return sorted(drafts, key=lambda draft: (draft.start, -draft.end)), facts.file_uses()
@@ -198,11 +199,11 @@ def _types(
     d = entity.definition
     scope = scopes[entity.name]
     has_function_types = facts.source.language.has_function_types
-    taken = receivers.taken_by(entity) if has_function_types else {}
+    taken = receivers.types.taken_by(entity) if has_function_types else {}
     if d.kind in {"class", "extension", "type", "alias"}:
         methods = [scopes[member.name] for member in entity.members]
         members = receivers.members_of(entity, scope, methods)
-        alias = receivers.alias_of(entity)
+        alias = receivers.types.alias_of(entity)
         own_type = {"": alias} if alias else {}
         return {**own_type, **taken, **members}
     if d.kind == "scope":  # `const store = new Store({ … })`
@@ -310,7 +311,8 @@ def _block_draft(
         dependencies=tuple(facts.calls(*place)),
         defines=values,
     )
-    uses = [*receivers.uses(receivers.scope_between(*place), *place), *facts.value_uses(*place)]
+    scope = receivers.scopes.scope_between(*place)
+    uses = [*receivers.uses(scope, *place), *facts.value_uses(*place)]
     draft = MemoryDraft(
         kind=Kind.TEST if facts.source.is_test else Kind.BLOCK,
         entity=name,

@@ -364,6 +364,11 @@ def first_from(places: Sequence[Place], byte: int) -> int:
     return bisect_left(places, byte, key=itemgetter(0))
 
 
+def within(places: Sequence[Place], start: int, end: int) -> Sequence[Place]:
+    """Return the places from one byte up to another."""
+    return places[first_from(places, start) : first_from(places, end)]
+
+
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
 

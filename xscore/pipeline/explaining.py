@@ -63,7 +63,7 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             f"turn {past.turn.id} ended without a receipt",
             hint="Ask again; what was judged is kept.",
         )
-    parts.store.close_others()  # those of another turn
+    parts.store.others.close()  # those of another turn
     if past.turn.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
 

@@ -192,7 +192,7 @@ def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
 def _with_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> JoinedPool:
     """Return the pool with the memories of other repositories, where any is named."""
     if not (turn.scope.also or parts.settings.index.also):
-        parts.store.close_others()  # those of an earlier turn
+        parts.store.others.close()  # those of an earlier turn
         return JoinedPool(fetched, turn.scope)
     from xscore.pipeline.other_repositories import join_others  # few turns name one
 

@@ -106,7 +106,7 @@ def _listed(
     if receipt is None:
         return (), ()
     near = receipt.near_misses[:NEAR_SHOWN]
-    parts.store.close_others()  # those of another turn
+    parts.store.others.close()  # those of another turn
     if receipt.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
 
