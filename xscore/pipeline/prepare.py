@@ -117,8 +117,7 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    opening_warnings = _opening_warnings(fetched, report)
-    warnings = (*team_warnings, *opening_warnings, *joined.warnings)
+    warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
     return Opened(
         ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )

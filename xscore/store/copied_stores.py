@@ -7,7 +7,6 @@ a copy holds, and how it is read and written, is `stated_copy`'s business.
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -146,26 +145,3 @@ def is_due(source: CopiedStore) -> bool:
         return True
     note_copied(source.connection, 0, 0)
     return False
-
-
-def update_copies(sources: Iterable[CopiedStore]) -> str:
-    """Update the copies that are behind, before their stores are closed; return what to tell the
-    user, or nothing.
-
-    A failure never keeps a store from closing: what is not copied now is copied when it is closed
-    the next time.
-    """
-    problems = []
-    for source in sources:
-        if source.connection.in_transaction:  # it was interrupted
-            continue
-        if database.is_read_only(source.connection):
-            continue
-        try:
-            if is_due(source):
-                from xscore.store.stated_copy import update_copy  # most closings copy nothing
-
-                problems.append(update_copy(source))
-        except StoreError as error:
-            problems.append(f"what you stated was not copied to your folder: {error.message}")
-    return "; ".join(filter(None, problems))

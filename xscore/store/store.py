@@ -24,7 +24,7 @@ from xscore.records.memory import Edge, Layer, Memory, TestView
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.beside import RepositoriesBeside
-from xscore.store.copied_stores import CopiedStore, update_copies
+from xscore.store.copied_stores import CopiedStore, is_due
 from xscore.store.judged_texts import read_judged_texts
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
@@ -266,7 +266,7 @@ class Store:
         """Close the connections, once what was stated is copied."""
         try:
             if self.copies_to is not None:
-                self.copy_problem = update_copies(self.copied_stores())
+                self.copy_problem = _update_copies(self.copied_stores())
         finally:
             self.copies_to = None
             self.others.close()
@@ -427,3 +427,26 @@ class Store:
         embedder."""
         query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
+
+
+def _update_copies(sources: Iterable[CopiedStore]) -> str:
+    """Update the copies that are behind, before their stores are closed; return what to tell the
+    user, or nothing.
+
+    A failure never keeps a store from closing: what is not copied now is copied when it is closed
+    the next time.
+    """
+    problems = []
+    for source in sources:
+        if source.connection.in_transaction:  # it was interrupted
+            continue
+        if database.is_read_only(source.connection):
+            continue
+        try:
+            if is_due(source):
+                from xscore.store.stated_copy import update_copy  # most closings copy nothing
+
+                problems.append(update_copy(source))
+        except StoreError as error:
+            problems.append(f"what you stated was not copied to your folder: {error.message}")
+    return "; ".join(filter(None, problems))
