@@ -52,14 +52,14 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
 
 
 def _lent_by_name(
-    parts: PipelineParts, own: Sequence[Candidate], problems: dict[str, str]
+    parts: PipelineParts, candidates: Sequence[Candidate], problems: dict[str, str]
 ) -> dict[str, list[Candidate]]:
     """Return what each open repository has that is not here, by its name.
 
     One that cannot be read is closed, and its warning added to `problems`.
     """
-    known_hashes = {candidate.content_hash for candidate in own}
-    own_paths = {candidate.path for candidate in own}
+    known_hashes = {candidate.content_hash for candidate in candidates}
+    own_paths = {candidate.path for candidate in candidates}
     lent_by: dict[str, list[Candidate]] = {}
     for repository in parts.store.others:
         try:
