@@ -36,7 +36,9 @@ def read_capability(
     except (msgspec.DecodeError, TypeError):
         return None
     names = (capability.provider, capability.host, capability.model)
-    return capability if names == (provider, host, model) else None
+    if names == (provider, host, model):
+        return capability
+    return None
 
 
 def write_capability(connection: sqlite3.Connection, capability: Capability, *, at: float) -> None:

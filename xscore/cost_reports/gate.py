@@ -160,9 +160,11 @@ def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ga
     verdict = _at_most(now.cost_usd, baseline.cost_usd, allowed)
     note = ""
     if now.unpriced and now.unpriced == now.attempts and baseline.unpriced == baseline.attempts:
-        verdict, note = GateVerdict.INCONCLUSIVE, "unpriced on both sides"
+        verdict = GateVerdict.INCONCLUSIVE
+        note = "unpriced on both sides"
     elif now.unpriced > baseline.unpriced and verdict is not GateVerdict.FAILED:
-        verdict, note = GateVerdict.INCONCLUSIVE, "less is priced than in the baseline"
+        verdict = GateVerdict.INCONCLUSIVE
+        note = "less is priced than in the baseline"
     elif now.unpriced < baseline.unpriced and verdict is GateVerdict.FAILED:
         verdict, note = _with_more_priced(now, baseline, allowed)
     return GateLine("dollars", "usd", baseline.cost_usd, now.cost_usd, allowed, verdict, note)

@@ -232,7 +232,8 @@ def _without_long_lines(text: str, max_line_chars: int) -> str:
             continue
         # Both ends stay, so that what opens at one end (a quote, a bracket) closes at the other.
         left_out = len(line) - 2 * _KEPT_OF_LONG_LINE
-        head, tail = line[:_KEPT_OF_LONG_LINE], line[-_KEPT_OF_LONG_LINE:]
+        head = line[:_KEPT_OF_LONG_LINE]
+        tail = line[-_KEPT_OF_LONG_LINE:]
         lines[number] = f"{head} … {left_out:,} characters … {tail}"
     return "\n".join(lines)
 

@@ -159,7 +159,9 @@ def chain_of(node: "Node", data: bytes) -> str:
         kind = inner.type
         if kind not in _INNER:
             head = _head(inner, kind, data)
-            return _joined([*steps, head]) if head else ""
+            if head:
+                return _joined([*steps, head])
+            return ""
         inner = _INNER[kind](inner, steps, data)
     if inner is None and steps:
         return _joined(steps)

@@ -100,7 +100,8 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
 
 def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, int]]:
     """Return the lines outside every entity; a run without content of its own joins a neighbour."""
-    lines, row = facts.lines, 0
+    lines = facts.lines
+    row = 0
     runs: list[tuple[int, int]] = []
     last: Entity | None = None
     idle = _IDLE_WORDS | {top.definition.name for top in tops}

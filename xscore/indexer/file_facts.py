@@ -141,7 +141,9 @@ class FileFacts:
             # `import a.b` is used as `a.b.LIMIT`: the module's own parts are not values of it.
             module = imported.module.split(".")
             rest = words[len(module) :] if words[: len(module)] == module else []
-        return (rest[0], target) if rest else (head, "")
+        if rest:
+            return (rest[0], target)
+        return (head, "")
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
@@ -385,7 +387,9 @@ def _call_name(written: str) -> str:
     if _PLAIN_CALL.match(written):
         return written
     last = _LAST_NAME.search(written)
-    return f"?.{last[0]}" if last else ""
+    if last:
+        return f"?.{last[0]}"
+    return ""
 
 
 def _blanks_alone(match: re.Match[str]) -> str:

@@ -181,7 +181,8 @@ def _written(node: "Node", name: str, data: bytes) -> str:
         if inner != node or attribute is None:
             break
         words.append(data[attribute.start_byte : attribute.end_byte].decode("utf-8", "replace"))
-        node, outer = outer, outer.parent
+        node = outer
+        outer = outer.parent
     if outer is not None and outer.type in _CALLS and _is_in(outer, _CALLS[outer.type], node):
         words.pop()
     return ".".join(words)

@@ -216,7 +216,9 @@ class ReceiverIndex(VariableIndex):
         """Return an object of a type."""
         name = written.partition("<")[0]
         if name in OWN_TYPES:
-            return None if holder is None else Value(holder)
+            if holder is None:
+                return None
+            return Value(holder)
         place, mark, last = name.rpartition("!")
         row = self._resolved(last, place, path) if mark else self._class_named(last, path)
         if row is not None and self._is_class(row):
@@ -399,7 +401,9 @@ class ReceiverIndex(VariableIndex):
         if "default" in variables:
             return self._value_of(variables["default"], file)
         row = self._default_export(alias, file)
-        return None if row is None else Value(row)
+        if row is None:
+            return None
+        return Value(row)
 
     def _called(self, value: Value, count: int) -> Value | None:
         """Return what a function gives. count: of arguments, by which overloads differ."""

@@ -191,7 +191,9 @@ class Receivers:
         guard = self.expand(steps[0][len(NARROWED) :], at, scope, depth)
         if guard and STEP not in guard:
             return _joined(before or UNKNOWN, [NARROWED + guard, *steps[1:]])
-        return _joined(before, steps[1:]) if before else ""
+        if before:
+            return _joined(before, steps[1:])
+        return ""
 
     def _alike(self, name: str) -> str:
         """Return the class that a variable may be named for, where no type is ever stated; empty:

@@ -282,7 +282,9 @@ def _body(lines: Sequence[str], row: int) -> int:
     """Return the first row below a heading, its underline included."""
     below = lines[row + 1] if row + 1 < len(lines) else ""
     is_underlined = _SETEXT.match(below) or _UNDERLINE.match(below)
-    return row + 2 if is_underlined else row + 1
+    if is_underlined:
+        return row + 2
+    return row + 1
 
 
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:

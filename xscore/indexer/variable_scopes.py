@@ -52,7 +52,9 @@ class VariableScope:
         for place, chain in reversed(assigned[max(0, above - _LOOKED_BACK) : above]):
             if self._is_seen(place, at):
                 return place, chain
-        return assigned[above - 1] if above else None
+        if above:
+            return assigned[above - 1]
+        return None
 
     def _is_seen(self, place: int, at: int) -> bool:
         """Whether no function between ends before a byte that a place is inside of."""

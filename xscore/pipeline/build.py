@@ -345,4 +345,6 @@ def _load_settings(root: RepositoryRoot) -> LoadedSettings:
 
 def _file(path: Path | str | None) -> Path | None:
     require_kind(str, Path, type(None), all_scores=path)
-    return None if path is None else Path(path)
+    if path is None:
+        return None
+    return Path(path)

@@ -55,7 +55,9 @@ def outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
     if is_kept:
         return "selected"
     short = shown.threshold - shown.score
-    return "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
+    if short < NEAR_THRESHOLD - SCORE_TOLERANCE:
+        return "near_miss"
+    return "below_threshold"
 
 
 def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:

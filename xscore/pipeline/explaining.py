@@ -246,4 +246,6 @@ def _unjudged_then(receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, s
     explanation = _explained(
         receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it."
     )
-    return replace(explanation, cause=sample.cause) if sample else explanation
+    if sample:
+        return replace(explanation, cause=sample.cause)
+    return explanation

@@ -50,7 +50,9 @@ def _layout_of_one_turn(judge: JudgeDescription) -> PromptLayout:
     if judge.form is not None:
         turn_chars = DECISION_HOSTS[judge.spec.provider].state_chars
         return decision_layout(judge.form, turn_chars, rubric)
-    return ONE_TURN_LAYOUT if rubric is CODE_RUBRIC else chat_layout(rubric)
+    if rubric is CODE_RUBRIC:
+        return ONE_TURN_LAYOUT
+    return chat_layout(rubric)
 
 
 def pack_profile(judge: JudgeDescription) -> PackProfile:

@@ -45,7 +45,9 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 def outside_hint(store: Store, answer: Answer) -> str:
     """Return the line that says what could be fetched, for a turn that judged all and in which
     nothing reached the threshold; empty: for another turn, or nothing says that it would help."""
-    return suggest_outside(store, answer.task) if _found_little(answer) else ""
+    if _found_little(answer):
+        return suggest_outside(store, answer.task)
+    return ""
 
 
 def _found_little(answer: Answer) -> bool:

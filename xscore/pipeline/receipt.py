@@ -372,7 +372,9 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
-    return ExitCode.PARTLY if is_partial or is_left_open else ExitCode.DONE
+    if is_partial or is_left_open:
+        return ExitCode.PARTLY
+    return ExitCode.DONE
 
 
 def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict[Stage, StageUsage]:

@@ -290,7 +290,9 @@ class TurnResources(Struct, kw_only=True):
 
     def traffic(self) -> Traffic:
         """Return the traffic of the judge's calls."""
-        return self.judging.traffic() if self.judging else Traffic()
+        if self.judging:
+            return self.judging.traffic()
+        return Traffic()
 
     def _retrying(
         self,

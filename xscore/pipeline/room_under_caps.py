@@ -142,7 +142,8 @@ def _enough_usd(
         price = _price_of_largest_call(judge, work)
         if price is None or work.cost_usd is None:
             return None
-        dearest, judging = price, work.cost_usd
+        dearest = price
+        judging = work.cost_usd
     answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
     if answering is None:
         return None

@@ -236,7 +236,9 @@ def working_branch(folder: Path | None) -> str:
             return began
     # Worktrees share one store, and none may go on with the session of another's detached head.
     is_linked = folder.parent.name == "worktrees"
-    return f"{DETACHED_HEAD} of {folder.name}" if is_linked else DETACHED_HEAD
+    if is_linked:
+        return f"{DETACHED_HEAD} of {folder.name}"
+    return DETACHED_HEAD
 
 
 def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:

@@ -92,7 +92,9 @@ def read_log(
     command = ("log", "-z", "--encoding=UTF-8", "--no-color", _FORMAT, *options)
     after = ("--ignore-missing", "--end-of-options", *revisions, "--", *paths)
     printed = run_git(root, *command, *after, timeout_s=timeout_s, most_bytes=MOST_BYTES)
-    return None if printed is None else _parsed(printed)
+    if printed is None:
+        return None
+    return _parsed(printed)
 
 
 def _parsed(printed: str) -> list[LogEntry]:

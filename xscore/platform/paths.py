@@ -64,7 +64,9 @@ class RepositoryRoot(Struct, frozen=True):
     def earlier_store_dir(self) -> Path | None:
         """The folder in the tree of a repository that versions before schema 2 used; None: a plain
         folder."""
-        return self.path / STORE_DIR if self.claims_git else None
+        if self.claims_git:
+            return self.path / STORE_DIR
+        return None
 
 
 def find_root(start: Path) -> RepositoryRoot:

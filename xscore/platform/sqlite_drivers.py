@@ -199,7 +199,9 @@ def _translate(error: Exception, path: Path | None) -> NoReturn:
 
 
 def _named(path: Path | None) -> str:
-    return "the store" if path is None else f"the store {path}"
+    if path is None:
+        return "the store"
+    return f"the store {path}"
 
 
 def _as_pythons(error: Exception) -> sqlite3.Error:

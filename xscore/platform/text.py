@@ -183,7 +183,9 @@ def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     place = one_line(path)
     if end_line > start_line:
         return f"{place}:{start_line}-{end_line}"
-    return f"{place}:{start_line}" if start_line else place
+    if start_line:
+        return f"{place}:{start_line}"
+    return place
 
 
 def encodable_text(text: str) -> str:

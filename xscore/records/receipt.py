@@ -151,7 +151,9 @@ class Selected(Struct, frozen=True, kw_only=True):
     @property
     def unboosted_score(self) -> float:
         """The score before boosts."""
-        return self.raw_score if self.joined_score is None else self.joined_score
+        if self.joined_score is None:
+            return self.raw_score
+        return self.joined_score
 
     @property
     def added_by_words(self) -> float:

@@ -87,7 +87,9 @@ def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
     query = "SELECT mentions FROM file JOIN file_version ON number = version WHERE file.path = ?"
     row = connection.execute(query, (path,)).fetchone()
     with damage_if_invalid("a mention"):
-        return decode_mentions(row[0]) if row else FileMentions()
+        if row:
+            return decode_mentions(row[0])
+        return FileMentions()
 
 
 def check_mentions(connection: sqlite3.Connection) -> None:

@@ -195,7 +195,9 @@ def file_of_name(name: str) -> str:
     """Return the path of a name: without its lines, and without its entity."""
     path = name.partition("::")[0]
     lines = _LINES.fullmatch(path)
-    return path if lines is None else lines[1]
+    if lines is None:
+        return path
+    return lines[1]
 
 
 def _files(connection: sqlite3.Connection, path: str) -> list[str]:

@@ -167,11 +167,15 @@ class Store:
     @property
     def user_path(self) -> Path | None:
         """The file of the user's own store, present or not; None: do not open it."""
-        return opening.user_store_path(self.user_data_dir) if self.user_data_dir else None
+        if self.user_data_dir:
+            return opening.user_store_path(self.user_data_dir)
+        return None
 
     def now_or_clock(self, now: float | None) -> float:
         """Return the given time, or the clock's. Unix seconds."""
-        return self.clock() if now is None else now
+        if now is None:
+            return self.clock()
+        return now
 
     def user_connection(self, *, create: bool = False) -> sqlite3.Connection | None:
         """Return the user's own store, opened at the first call; None: closed, or missing.
@@ -208,7 +212,9 @@ class Store:
         """Return the readable databases; only for a turn, whose receipt reports an unreadable user
         store."""
         try:
-            return [self.connection] if self.user_is_unreadable else self.connections()
+            if self.user_is_unreadable:
+                return [self.connection]
+            return self.connections()
         except StoreError:
             return [self.connection]
 

@@ -259,7 +259,8 @@ def _record_use(
 
 
 def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFigures) -> None:
-    expected, cost = figures.expected, None
+    expected = figures.expected
+    cost = None
     if expected and expected.cost_usd is not None:
         from xscore.platform.money import picodollars  # a cached turn expects none
 

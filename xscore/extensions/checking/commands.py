@@ -104,7 +104,9 @@ def check(
         flags.terminal.lines(render_check_account(report))
     if report.is_interrupted:
         return ExitCode.INTERRUPTED
-    return ExitCode.PARTLY if exit_code and report.findings else ExitCode.DONE
+    if exit_code and report.findings:
+        return ExitCode.PARTLY
+    return ExitCode.DONE
 
 
 def _with_message(change: Change, message: Path | None) -> Change:

@@ -201,12 +201,16 @@ def _file_name(rest: str) -> str:
         name = _unquoted(rest)
     else:
         name = rest.partition("\t")[0].rstrip("\r")
-    return name if name == _NOWHERE else _without_prefix(name)
+    if name == _NOWHERE:
+        return name
+    return _without_prefix(name)
 
 
 def _without_prefix(name: str) -> str:
     prefix = _PREFIX.match(name)
-    return name[prefix.end() :] if prefix else name
+    if prefix:
+        return name[prefix.end() :]
+    return name
 
 
 def _common_name(names: str) -> str:

@@ -49,7 +49,9 @@ def place_of_file(root: Path, name: str, *, folder: Path) -> str:
 def path_of_place(root: Path, place: str) -> Path:
     """Return the path of a file by its place."""
     path = _expanded(native_name(place))
-    return path if path.is_absolute() else root / path
+    if path.is_absolute():
+        return path
+    return root / path
 
 
 def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFile:

@@ -177,7 +177,9 @@ async def run_attack(
 def _as_opened(copy: PipelineParts, parts: PipelineParts) -> PipelineParts:
     """Return the parts of the copy with what those of the repository were opened with."""
     copy = replace(copy, resources_opener=parts.resources_opener)
-    return with_adapted_judge(copy, parts.adapt_judge) if parts.adapt_judge else copy
+    if parts.adapt_judge:
+        return with_adapted_judge(copy, parts.adapt_judge)
+    return copy
 
 
 def _settings_of_copy(settings: Settings) -> Settings:

@@ -128,7 +128,9 @@ def _host(root: Path, place: Place, candidate: Candidate) -> Host | None:
         candidate.end_line,
         text,
     )
-    return host if write_into(host, "x") is not None else None
+    if write_into(host, "x") is not None:
+        return host
+    return None
 
 
 def write_into(host: Host, words: str) -> str | None:

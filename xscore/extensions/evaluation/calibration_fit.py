@@ -328,7 +328,8 @@ def choose_cuts(
         if figures.mean_kept > kept_limit:
             break
         if figures.recall > best_recall:
-            best, best_recall = cuts, figures.recall
+            best = cuts
+            best_recall = figures.recall
         if figures.recall >= recall:
             break
     return best

@@ -167,7 +167,9 @@ def _figure(name: str, case: MeasuredCase) -> float:
 
 
 def _is_right(case: MeasuredCase) -> float:
-    return 0.0 if case.figures is None else case.figures.any_kept
+    if case.figures is None:
+        return 0.0
+    return case.figures.any_kept
 
 
 def _mean(

@@ -234,7 +234,9 @@ async def _version(connection: _PgConnection) -> int | None:
     if table[0][0] is None:
         return None
     numbers = await _answered(connection, "SELECT number FROM xscore.version")
-    return int(numbers[0][0]) if numbers else 0
+    if numbers:
+        return int(numbers[0][0])
+    return 0
 
 
 async def _migrated(connection: _PgConnection) -> int | None:

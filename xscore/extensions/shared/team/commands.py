@@ -233,7 +233,9 @@ def _member_row(member: TeamMember) -> tuple[str, ...]:
 
 
 def _lag(behind: int) -> str:
-    return f"{behind:,} behind" if behind else "up to date"
+    if behind:
+        return f"{behind:,} behind"
+    return "up to date"
 
 
 @command()
