@@ -96,7 +96,9 @@ class BackgroundLease:
         # Looked at and written in one transaction: of two that try at once one sees the other.
         with self._lock, database.transaction(self._connection) as connection:
             before = _read_holder(connection).runner
-            mark = runner_marks(connection).get(before) if before != self._lease.id else None
+            mark = None
+            if before != self._lease.id:
+                mark = runner_marks(connection).get(before)
             if mark is not None:
                 if mark.lives(now=self._clock()):
                     return False

@@ -101,7 +101,10 @@ def _render_ways(forecast: Estimate) -> str:
     for place, way in enumerate(forecast.ways):
         chosen = " (chosen)" if place == 0 else ""
         # A tariff is shown where it is another model's: most often it repeats the judge.
-        tariff = "" if way.tariff == way.judge.replace(":", "/") else way.tariff
+        if way.tariff == way.judge.replace(":", "/"):
+            tariff = ""
+        else:
+            tariff = way.tariff
         rows.append(
             (
                 f"{way.way}{chosen}",

@@ -335,7 +335,9 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
         refuse_repeated_keys(data.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER) from error
-    schema = value.pop("schema", None) if isinstance(value, dict) else None
+    schema = None
+    if isinstance(value, dict):
+        schema = value.pop("schema", None)
     if isinstance(schema, int) and schema > SCHEMA:
         raise newer_file_error(f"the baseline {path}", schema, SCHEMA)
     try:

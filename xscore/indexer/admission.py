@@ -147,7 +147,9 @@ class AdmissionRules:
             return "secret"
         if self._include is not None and not self._include.verdict(path):
             return "not_included"
-        verdict = self._exclude.verdict(path) if self._exclude is not None else None
+        verdict = None
+        if self._exclude is not None:
+            verdict = self._exclude.verdict(path)
         if verdict:
             return "excluded"
         if verdict is not None:

@@ -277,7 +277,10 @@ def _define(
 ) -> None:
     node = captures[kind][0]
     name = captures["name"][0] if "name" in captures else node
-    body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
+    if "body" in captures:
+        body_byte = captures["body"][0].start_byte
+    else:
+        body_byte = node.end_byte
     if name.type == "parameter_list":  # of `TEST(Suite, Name)`
         parts = _text(data, name).strip("()").split(",")
         written = ".".join(part.strip() for part in parts)
@@ -288,7 +291,9 @@ def _define(
     else:  # an extension is named by its header: `impl Display for Point`
         header = data[node.start_byte : body_byte].decode("utf-8", "replace")
         written = " ".join(header.split())[:MAX_HEADER_CHARS]
-    owner = _text(data, captures["owner"][0]) if "owner" in captures else ""
+    owner = ""
+    if "owner" in captures:
+        owner = _text(data, captures["owner"][0])
     definition = Definition(
         kind=kind,
         name=written if kind in {"test", "suite"} else written.replace("::", "."),

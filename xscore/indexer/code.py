@@ -106,7 +106,10 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
     last: Entity | None = None
     idle = _IDLE_WORDS | {top.definition.name for top in tops}
     for entity in [*tops, None]:
-        upto = entity.start - 1 if entity is not None else len(lines) - 1
+        if entity is not None:
+            upto = entity.start - 1
+        else:
+            upto = len(lines) - 1
         start, end = trim_rows(lines, row, upto)
         if start <= end:
             beside = _neighbour(facts, (start, end), idle, last, entity)
@@ -335,7 +338,10 @@ def _statement_border(
     last = bisect_right(statements, start + window) - 1
     if last >= 0 and statements[last] > start:
         return statements[last]
-    following = statements[last + 1] if last + 1 < len(statements) else len(lines)
+    if last + 1 < len(statements):
+        following = statements[last + 1]
+    else:
+        following = len(lines)
     # A statement that is not much longer stays whole; another is cut where its parts begin.
     if following - start <= LONG_STATEMENT * window:
         return following

@@ -264,7 +264,10 @@ class TakenBack:
     @cached_property
     def rules(self) -> tuple[str, ...]:
         """The rules that take back a vendored folder, in order."""
-        lines = read_ignore_rules(self._root.path / ".gitignore") if self._has_git else []
+        if self._has_git:
+            lines = read_ignore_rules(self._root.path / ".gitignore")
+        else:
+            lines = []
         taken_back = [line for line in lines if line.startswith("!")]
         if not taken_back:
             return ()

@@ -140,7 +140,10 @@ class FileFacts:
         if not imported.alias and separator == ".":
             # `import a.b` is used as `a.b.LIMIT`: the module's own parts are not values of it.
             module = imported.module.split(".")
-            rest = words[len(module) :] if words[: len(module)] == module else []
+            if words[: len(module)] == module:
+                rest = words[len(module) :]
+            else:
+                rest = []
         if rest:
             return (rest[0], target)
         return (head, "")
@@ -192,7 +195,9 @@ class FileFacts:
         head = self._decode(d.inner_start_byte, self._head_end(d))
         row = self.lines[d.inner_start]
         # Modifiers before the definition, such as `export default`.
-        before = row[: row.find(head.split("\n", 1)[0])] if head else ""
+        before = ""
+        if head:
+            before = row[: row.find(head.split("\n", 1)[0])]
         if before.strip() and re.fullmatch(r"[\w\s]*", before):
             head = before.lstrip() + head
         indent = len(row) - len(row.lstrip())

@@ -115,7 +115,10 @@ class ReceiverIndex(VariableIndex):
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
-        member = None if holder is None else self._step(holder, name, count=-1)
+        if holder is None:
+            member = None
+        else:
+            member = self._step(holder, name, count=-1)
         if member is None or member.holder is None:
             return None
         return member.row
@@ -144,7 +147,9 @@ class ReceiverIndex(VariableIndex):
             if value is None:
                 return None
             # A call behind a member tells by its arguments which overload is meant.
-            count = int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
+            count = NOT_CALLED
+            if behind.startswith(CALL_MARK):
+                count = int(behind[1:-1] or 0)
             value = self._step(value, step, count=count)
         return value
 
@@ -197,7 +202,10 @@ class ReceiverIndex(VariableIndex):
         held = owner
         while held:
             class_row = self._class_here(held, path)
-            member = None if class_row is None else self._member(Value(class_row), name)
+            if class_row is None:
+                member = None
+            else:
+                member = self._member(Value(class_row), name)
             if member is not None:
                 return member
             if class_row is not None and name == "new" and self._is_ruby(path):
@@ -207,7 +215,10 @@ class ReceiverIndex(VariableIndex):
             near = self._class_named(name, path, within=f"{owner}.")
             if near is not None:
                 return Value(near)
-        alike = None if name in self._in_file(path) else self._alike(name, path)
+        if name in self._in_file(path):
+            alike = None
+        else:
+            alike = self._alike(name, path)
         if alike is None:
             return self._bare_value(name, path)
         return Value(alike)
@@ -220,7 +231,10 @@ class ReceiverIndex(VariableIndex):
                 return None
             return Value(holder)
         place, mark, last = name.rpartition("!")
-        row = self._resolved(last, place, path) if mark else self._class_named(last, path)
+        if mark:
+            row = self._resolved(last, place, path)
+        else:
+            row = self._class_named(last, path)
         if row is not None and self._is_class(row):
             return self._alternative(row, written, path) or Value(row, is_object=True)
         return Value(written=written, path=path)
@@ -239,7 +253,10 @@ class ReceiverIndex(VariableIndex):
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
         class_row = self._class_here(owner, path) if is_own else None
-        member = None if class_row is None else self._member(Value(class_row), name, count=count)
+        if class_row is None:
+            member = None
+        else:
+            member = self._member(Value(class_row), name, count=count)
         if member is not None and member.holder is not None:
             return member.row
         return super()._method(owner, name, path, is_own=is_own, count=count)
@@ -387,7 +404,10 @@ class ReceiverIndex(VariableIndex):
         if place not in self._languages:
             return self._in_folder(step, place)
         row = self._exported(step, place)
-        exported = Value(row) if row is not None else self._exported_variable(step, place)
+        if row is not None:
+            exported = Value(row)
+        else:
+            exported = self._exported_variable(step, place)
         if exported is not None or not value.written:
             return exported
         default = self._default_value(value.written, place)

@@ -71,7 +71,9 @@ class Receivers:
         seen = set[tuple[str, int, int]]()
         for at, chain, count in self._facts.outside(holes, self._facts.syntax.chains, start, end):
             head = chain.partition(STEP)[0]
-            bound = scope.last(head, at) if head in scope.names else None
+            bound = None
+            if head in scope.names:
+                bound = scope.last(head, at)
             key = chain, count, -1 if bound is None else bound[0]
             if key in seen or len(uses) >= MAX_USES:
                 continue
@@ -260,7 +262,10 @@ class Receivers:
             result = self.types.type_of(stated[0][1].lstrip(": "), d.body_byte)
             return TYPE_MARK + result if result else ""
         returned = within(syntax.returned, d.body_byte, d.end_byte)
-        inner = within(self.scopes.functions, d.body_byte, d.end_byte) if returned else ()
+        if returned:
+            inner = within(self.scopes.functions, d.body_byte, d.end_byte)
+        else:
+            inner = ()
         values: dict[str, None] = {}
         for at, chain in returned:
             # What a function inside it returns is not what it returns.

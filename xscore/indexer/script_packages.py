@@ -107,7 +107,10 @@ class ScriptPackages:
         that is here."""
         if not self._aliases:
             return ""
-        names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
+        if target.startswith("/"):
+            names = (f"@{target}", f"~{target}")
+        else:
+            names = (target,)
         for folder in _upward(folder_of(importer)):
             aliases = self._aliases.get(folder)
             if aliases is None:
@@ -135,7 +138,10 @@ class ScriptPackages:
 
     def _meant(self, name: str, folder: str) -> ScriptPackage | None:
         """Return the one package of this name that a file of this folder may import."""
-        packages = self._named.get(name, ()) if name else ()
+        if name:
+            packages = self._named.get(name, ())
+        else:
+            packages = ()
         inside = f"{folder}/"
         around = [package for package in packages if package.contains(inside)]
         if around:

@@ -280,7 +280,9 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
 
 def _body(lines: Sequence[str], row: int) -> int:
     """Return the first row below a heading, its underline included."""
-    below = lines[row + 1] if row + 1 < len(lines) else ""
+    below = ""
+    if row + 1 < len(lines):
+        below = lines[row + 1]
     is_underlined = _SETEXT.match(below) or _UNDERLINE.match(below)
     if is_underlined:
         return row + 2
@@ -440,7 +442,9 @@ def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, s
 def _block_name(match: re.Match[str]) -> str:
     words: list[str] = []
     for word in filter(None, match.groups()):
-        bare = _QUOTES.sub("", word) if _NAME.fullmatch(word) else word
+        bare = word
+        if _NAME.fullmatch(word):
+            bare = _QUOTES.sub("", word)
         words.extend(bare.split())
     return " ".join(words)[:_KEY_CHARS] or "block"
 

@@ -74,7 +74,9 @@ class StatedTypes:
                 return inner
             return f"{hint}!{inner}"
         imported = self._facts.imported.get(head)
-        place = self._facts.reference(imported.module) if imported is not None else ""
+        place = ""
+        if imported is not None:
+            place = self._facts.reference(imported.module)
         if imported is None or not place:
             return name
         if imported.name not in {"", "default", "*"}:
@@ -123,8 +125,13 @@ class StatedTypes:
         is_type = d.kind in {"class", "type", "alias"}
         end = d.end_byte if is_type else d.body_byte
         types = self._taken_between(d.inner_start_byte, end)
-        results = within(syntax.gives, d.inner_start_byte, end) if is_type else ()
-        result = self.type_of(results[0][1].lstrip(": "), results[0][0]) if results else ""
+        if is_type:
+            results = within(syntax.gives, d.inner_start_byte, end)
+        else:
+            results = ()
+        result = ""
+        if results:
+            result = self.type_of(results[0][1].lstrip(": "), results[0][0])
         if result:
             types[GIVEN] = TYPE_MARK + result
         callbacks: dict[str, None] = {}

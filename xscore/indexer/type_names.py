@@ -162,7 +162,10 @@ class _Reader:
     def _slice(self, depth: int) -> str:
         """Read `[]T`, `[4]T`, `[T]`, `[T; 4]` or `[Key: T]`."""
         self._at += 1
-        inner = "" if self._next == "]" or self._next.isdigit() else self.union(depth + 1)
+        if self._next == "]" or self._next.isdigit():
+            inner = ""
+        else:
+            inner = self.union(depth + 1)
         if self._take(":"):
             inner = self.union(depth + 1)
         self._skip_to("]")

@@ -206,7 +206,10 @@ def likely_memories(
 
 def with_earlier(judged: Judged, turn: Turn) -> Judged:
     """Use earlier judgments for what a cap or the deadline left unjudged, and warn about it."""
-    spare = judged.pool.thread.spare if judged.pool.thread else {}
+    if judged.pool.thread:
+        spare = judged.pool.thread.spare
+    else:
+        spare = {}
     outcomes: list[Outcome] = []
     left_by: list[UnjudgedCause] = []
     for outcome in judged.outcomes:

@@ -171,7 +171,9 @@ class _CheckedModel(Struct, frozen=True):
 
     def findings(self, settings: Settings) -> Iterator[DoctorFinding]:
         """Report where the model is, which key goes there, and what it costs."""
-        this_machine = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
+        this_machine = ""
+        if is_loopback(self.host) and self.host != "-":
+            this_machine = " (this machine)"
         place = f"{self.provider}:{self.name} at {self.host}{this_machine}"
         account = host_access(self.provider, settings)
         if account is None:  # other providers manage their own keys and routes

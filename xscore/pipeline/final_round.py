@@ -177,7 +177,10 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
             continue
         by_fallback[hash_] = described.identity
         # What words say about a memory does not depend on its judge.
-        words = first.prior if isinstance(first, Judgment) else final.result.prior
+        if isinstance(first, Judgment):
+            words = first.prior
+        else:
+            words = final.result.prior
         merged.append(Outcome(outcome.candidate, final.result._replace(prior=words), final.origin))
     account = FinalRound(
         by=described.name,

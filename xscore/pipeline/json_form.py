@@ -29,7 +29,10 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    body = answer_json(record) if isinstance(record, Answer) else record_json(record)
+    if isinstance(record, Answer):
+        body = answer_json(record)
+    else:
+        body = record_json(record)
     return {"schema": SCHEMA, **body}
 
 

@@ -298,7 +298,10 @@ class _Collected:
         self.unreported.append(result)
         if isinstance(result, Judgment):
             self.judged += 1
-            push = heapq.heappush if len(self.best) < self.leaders else heapq.heappushpop
+            if len(self.best) < self.leaders:
+                push = heapq.heappush
+            else:
+                push = heapq.heappushpop
             push(self.best, (result.score, result.content_hash))
         if self.progress.is_due:
             self.report()
@@ -315,7 +318,10 @@ class _Collected:
             origin = Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED
             settled.append(Outcome(self.named[result.content_hash], result, origin))
         self.unreported.clear()
-        spent = self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage()
+        if self.resources:
+            spent = self.resources.usage.spent(Stage.JUDGE)
+        else:
+            spent = StageUsage()
         self.progress.report(
             self.judged,
             len(self.results) - self.judged,

@@ -113,7 +113,10 @@ def _unknown_name(store: Store, text: str) -> str:
     for match in _NAME.finditer(text):
         if not _begins_sentence(text[: match.start()]) and len(terms_of_name) < MOST_NAMES:
             terms_of_name[match[0]] = {term for _, term in split_word(match[0])}
-    hashes = sorted(set().union(*terms_of_name.values())) if terms_of_name else []
+    if terms_of_name:
+        hashes = sorted(set().union(*terms_of_name.values()))
+    else:
+        hashes = []
     if not hashes:
         return ""
     vectors = b"".join(vector for _, vector in store.term_vectors())

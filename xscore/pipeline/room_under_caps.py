@@ -100,7 +100,9 @@ def how_to_continue(
             rest.append(outcome.candidate)
             if outcome.result.cause is UnjudgedCause.BUDGET:
                 why = why or outcome.result.detail
-    tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
+    tightest = None
+    if why:
+        tightest = _tightest(parts, turn_id=opened.turn.id)
     if tightest is None:
         return []
     undone: list[str] = []
@@ -144,7 +146,10 @@ def _enough_usd(
             return None
         dearest = price
         judging = work.cost_usd
-    answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
+    if parts.answerer is not None:
+        answering = _answer_cost(parts)
+    else:
+        answering = Decimal(0)
     if answering is None:
         return None
     enough = FORECAST_MARGIN * (judging + answering) + dearest

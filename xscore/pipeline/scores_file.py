@@ -63,7 +63,10 @@ class ScoresFile(Struct, frozen=True):
         ranking = stages.ranking
         # Words that ranked in the judge's place are not scores of its own.
         ranked = [] if ranking.ranked_by else ranking.in_order()
-        reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
+        if ranked:
+            reasons = find_reasons(parts, stages.opened.key, judged, ranked)
+        else:
+            reasons = {}
         lines: list[str] = []
         for line in score_lines(judged.outcomes, ranked, reasons):
             lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")

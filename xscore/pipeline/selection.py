@@ -213,7 +213,10 @@ def _within(
     k = settings.top_k
     if len(passing) <= k:
         return list(passing), [], []
-    share = k if about_tests else math.floor(k * settings.tests_share + SCORE_TOLERANCE)
+    if about_tests:
+        share = k
+    else:
+        share = math.floor(k * settings.tests_share + SCORE_TOLERANCE)
     kept: list[Ranked] = []
     over_quota: list[Ranked] = []
     beyond: list[Ranked] = []

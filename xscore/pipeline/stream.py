@@ -29,7 +29,9 @@ class EventStream:
 
     def take(self, event: TurnEvent) -> None:
         """Keep an event until it is read."""
-        joined = _joined(self._unread[-1], event) if self._unread else None
+        joined = None
+        if self._unread:
+            joined = _joined(self._unread[-1], event)
         if joined is None:
             self._unread.append(event)
         else:

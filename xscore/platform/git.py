@@ -212,7 +212,10 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
 def new_files(root: Path) -> tuple[str, ...]:
     """Return the files that git neither tracks nor ignores, as git writes paths."""
     off = _filters_off(root)
-    printed = None if off is None else run_git(root, *off, *_NEW_FILES)
+    if off is None:
+        printed = None
+    else:
+        printed = run_git(root, *off, *_NEW_FILES)
     return tuple(name for name in (printed or "").split("\0") if name and not leads_out(name))
 
 

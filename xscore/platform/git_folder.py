@@ -102,7 +102,9 @@ def _home_of(folder: Path, root: Path) -> Path | None:
     root's own."""
     shared = _own_text(folder, "commondir").strip()
     # Without one it is the folder itself, whose links are resolved already.
-    common = Path(os.path.realpath(folder / shared)) if shared else folder
+    common = folder
+    if shared:
+        common = Path(os.path.realpath(folder / shared))
     if folder.is_relative_to(root):
         return common if common.is_relative_to(root) else None
     # A linked worktree: its git folder notes where the worktree is.

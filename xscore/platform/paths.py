@@ -239,7 +239,10 @@ def portable_name(name: str | bytes) -> str:
     one `%25`."""
     if isinstance(name, str) and name.isascii() and "%" not in name:
         return name
-    data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    if isinstance(name, bytes):
+        data = name
+    else:
+        data = name.encode("utf-8", "surrogateescape")
     text = _AMBIGUOUS.sub("%25", data.decode("utf-8", "surrogateescape"))
     return _SURROGATE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)
 

@@ -139,7 +139,9 @@ def _escape(run: re.Match[str]) -> str:
     needed = _needed(run)
     text = run[0]
     # A carriage return before a line end is part of it.
-    ending = "\r" if text[-1] == "\r" and run.string[run.end() : run.end() + 1] == "\n" else ""
+    ending = ""
+    if text[-1] == "\r" and run.string[run.end() : run.end() + 1] == "\n":
+        ending = "\r"
     return needed + "".join(map(_escaped, text[len(needed) : len(text) - len(ending)])) + ending
 
 

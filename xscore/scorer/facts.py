@@ -288,7 +288,9 @@ def _text_strengths(
     of_one_fact = rarity(1, facts + IMAGINED)
     strengths: dict[int, float] = {}
     for row, amount in amounts.items():
-        share = _half_at(HELD_HALF, min(1.0, amount / asked_idf)) if asked_idf else 0.0
+        share = 0.0
+        if asked_idf:
+            share = _half_at(HELD_HALF, min(1.0, amount / asked_idf))
         strengths[row] = max(share, _half_at(WORDS_HALF, amount / of_one_fact))
     return strengths
 

@@ -99,7 +99,10 @@ class _WorkQueue(Generic[U]):
     async def take(self) -> U | None:
         """Return the next unit; wait while a busy worker may add more; None at the end."""
         while True:
-            unit = self._again.popleft() if self._again else next(self._units, None)
+            if self._again:
+                unit = self._again.popleft()
+            else:
+                unit = next(self._units, None)
             if unit is not None:
                 self._busy += 1
                 return unit
@@ -113,7 +116,10 @@ class _WorkQueue(Generic[U]):
         """Mark a unit done and queue its follow-ups; wake as many idle workers."""
         self._again.extend(follow_ups)
         self._busy -= 1
-        wake = len(follow_ups) if self._again or self._busy else len(self._idle)
+        if self._again or self._busy:
+            wake = len(follow_ups)
+        else:
+            wake = len(self._idle)
         while wake > 0 and self._idle:
             news = self._idle.popleft()
             if not news.done():

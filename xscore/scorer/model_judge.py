@@ -167,7 +167,10 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        order = self._plan.priors if self._plan.order is None else self._plan.order
+        if self._plan.order is None:
+            order = self._plan.priors
+        else:
+            order = self._plan.order
         return order.get(member.id, 0.0) + self._plan.head_starts.get(member.content_hash, 0.0)
 
     async def _work_on(self, run: JudgingRun, unit: WorkUnit) -> UnitResult:
@@ -260,7 +263,10 @@ class ModelJudge:
     ) -> dict[str, Judgment]:
         """Return judgments that exist of these pieces, by content hash."""
         parts = [piece.content_hash for piece in pieces if piece.is_part]
-        judgments = dict(self._plan.known_parts(parts)) if parts else {}
+        if parts:
+            judgments = dict(self._plan.known_parts(parts))
+        else:
+            judgments = {}
         # What the claim found is newer.
         judgments.update(claimed.known)
         return judgments
@@ -393,7 +399,10 @@ class ModelJudge:
         if isinstance(unit, PackPrompt):
             return run.lose(unit.pieces, cause, detail)
         # `ClaimNext` stands for all that is still in the queue.
-        packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.drain()
+        if isinstance(unit, ClaimedPack):
+            packs = [unit.opened.pack]
+        else:
+            packs = run.waiting.drain()
         unjudged: list[JudgingResult] = []
         for pack in packs:
             for member in pack.members:

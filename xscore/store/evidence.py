@@ -73,7 +73,10 @@ class FileLines:
     def hash(self, span: LineSpan) -> str:
         """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for
         all lines."""
-        chosen = self.lines if span == WHOLE_FILE else self.lines[span[0] - 1 : span[1]]
+        if span == WHOLE_FILE:
+            chosen = self.lines
+        else:
+            chosen = self.lines[span[0] - 1 : span[1]]
         of_first = _first_line_hash(chosen[0] if chosen else b"")
         return of_first + file_digest(b"\n".join(chosen))[_FIRST:]
 
@@ -326,7 +329,10 @@ def refresh_evidence(
     One transaction, or none if nothing changed. A file without read permission changes nothing.
     """
     doubtful = _doubtful(connection, root)
-    seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
+    if doubtful:
+        seen = dict(_look(root, doubtful, now=now))
+    else:
+        seen = {}
     updates = _changed_spans(connection, seen)
     due = (_BROKEN, _MENDED, _STALE_EVERYWHERE)
     if not updates and not any(_ids(connection, query) for query in due):
@@ -359,7 +365,10 @@ def _changed_spans(
         (json.dumps(list(seen)),),
     ).fetchall():
         text, stamp = seen[path]
-        span = None if text is None else text.find((first, last), hash_)
+        if text is None:
+            span = None
+        else:
+            span = text.find((first, last), hash_)
         lines = span or (first, last)  # a span that is not found keeps its last known lines
         new_state = (*lines, span is None, *stamp)
         if new_state != (first, last, *state):

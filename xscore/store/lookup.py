@@ -205,7 +205,10 @@ def layer_stats(store: "Store") -> list[LayerStats]:
     stats = []
     for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
         connection = store.user_connection() if layer is Layer.USER else store.connection
-        rows = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
+        if connection is None:
+            rows = []
+        else:
+            rows = connection.execute(_COUNTED, (layer,)).fetchall()
         stats.append(_sum_of_statuses(store, layer, rows))
     return stats
 

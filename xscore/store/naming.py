@@ -186,7 +186,10 @@ def name_forms(name: str, root: Path) -> list[str]:
     if path.startswith("m_") and not colons:
         return [name]
     real = Path(os.path.normpath(Path.cwd() / path))
-    from_here = [os.path.relpath(real, root)] if path else []
+    if path:
+        from_here = [os.path.relpath(real, root)]
+    else:
+        from_here = []
     forms = [*from_here, os.path.normpath(path), path]
     return [decode_path_argument(form) + colons + entity for form in dict.fromkeys(forms)]
 

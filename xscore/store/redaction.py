@@ -143,7 +143,9 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
     fences = list(_fence().finditer(text))
     for index, fence in enumerate(fences):
         before = fences[index - 1] if index else None
-        after = fences[index + 1] if index + 1 < len(fences) else None
+        after = None
+        if index + 1 < len(fences):
+            after = fences[index + 1]
         if _opens(fence):
             is_closed = after is not None and not _opens(after)
             start = fence.end()

@@ -293,7 +293,10 @@ def _changed(
 ) -> tuple[Memory, int]:
     """Return the changed memory, redacted again, with its old id; and how many secrets were
     redacted."""
-    words = statement_text(before) if change.text is None else normalise_text(change.text)
+    if change.text is None:
+        words = statement_text(before)
+    else:
+        words = normalise_text(change.text)
     if not words:
         raise UsageError("a memory needs text", hint="To remove it: `xscore memory delete ID`.")
     key = checked_key(before.kind, before.key if change.key is None else change.key)

@@ -125,7 +125,9 @@ def _tree() -> tuple[_Branch, ...]:
     for literal in literals:
         needs = {shape.needs for shape in literal.shapes}
         # Where one of its shapes needs nothing, or a name is found by it, it has to be searched.
-        need = needs.pop() if len(needs) == 1 and not literal.names else ""
+        need = ""
+        if len(needs) == 1 and not literal.names:
+            need = needs.pop()
         below.setdefault(need or _contained(literal, literals), []).append(literal)
     return _branches("", below)
 

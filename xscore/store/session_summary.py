@@ -199,7 +199,10 @@ def _pending(entries: Sequence[SessionEntry]) -> tuple[str, ...]:
     """Return open items not closed since, and interrupted tasks."""
     open_items: dict[str, str] = {}
     for entry in entries:
-        done = [*entry.closed, entry.task] if entry.state not in UNFINISHED else entry.closed
+        if entry.state not in UNFINISHED:
+            done = [*entry.closed, entry.task]
+        else:
+            done = entry.closed
         for words in map(_plain, done):
             open_items.pop(words, None)
         open_items |= {_plain(item): item for item in entry.opened}
@@ -353,7 +356,9 @@ def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSum
     ticket = connection.execute(
         "SELECT active_ticket FROM session WHERE thread = ?", (thread,)
     ).fetchone()
-    earlier = max(0, turns - len(entries)) if turns > ENTRIES else 0
+    earlier = 0
+    if turns > ENTRIES:
+        earlier = max(0, turns - len(entries))
     return summarise_entries(entries, ticket=ticket[0] if ticket else "", earlier=earlier)
 
 

@@ -241,7 +241,10 @@ def stem(word: str) -> str:
         word = word[:-1]
     if word in _LONG_FORM:
         return _LONG_FORM[word]
-    base = word.removesuffix("ing") if word.endswith("ing") else word.removesuffix("ed")
+    if word.endswith("ing"):
+        base = word.removesuffix("ing")
+    else:
+        base = word.removesuffix("ed")
     if len(base) >= 3 and base != word and not word.endswith("eed") and _VOWEL.search(base):
         word = (
             base[:-1] if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED else base

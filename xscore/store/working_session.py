@@ -134,7 +134,10 @@ def session_of_branch(
     """
     named = redact(branch).text
     has_session = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
-    names = [named] if has_session else [redact(name).text for name in renamed_from]
+    if has_session:
+        names = [named]
+    else:
+        names = [redact(name).text for name in renamed_from]
     for name in names:
         sessions = _sessions(connection, _GOES_ON, name)
         if sessions:

@@ -84,7 +84,10 @@ def _links(
     prefix = file_id("")
     for edge in store.edges_touching(ids) if ids else ():
         near, far = (edge.source, edge.target) if edge.source in near_ends else _turned(edge)
-        path = far.removeprefix(prefix) if far.startswith(prefix) else path_of.get(far, "")
+        if far.startswith(prefix):
+            path = far.removeprefix(prefix)
+        else:
+            path = path_of.get(far, "")
         if path and path not in inside:
             yield near, path, edge
 

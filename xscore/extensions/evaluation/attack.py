@@ -308,7 +308,9 @@ class _Attack(Struct, frozen=True):
         self.parts.observer.stage(f"judging {called}")
         answer = await run_turn(self._within_cap(spent), self._turn(), options)
         charged = self._charge(answer)
-        observed = _observe(self.copy, self.hosts, rankings[0], answer) if rankings else None
+        observed = None
+        if rankings:
+            observed = _observe(self.copy, self.hosts, rankings[0], answer)
         if not answer.coverage.unjudged:
             return _PoolRun(observed, charged)
         ended = next(iter(answer.unjudged.by_cause), "unjudged")

@@ -162,7 +162,10 @@ def _in_config(host: Host, lines: Sequence[str], words: str) -> str | None:
 
 
 def _in_code(host: Host, lines: Sequence[str], words: str) -> str | None:
-    position = _first_statement(host) if host.language == "python" else _before_the_end(host, lines)
+    if host.language == "python":
+        position = _first_statement(host)
+    else:
+        position = _before_the_end(host, lines)
     if position is None:
         return None
     after, indent = position

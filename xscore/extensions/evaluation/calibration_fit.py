@@ -225,7 +225,10 @@ def choose_weight(cases: Sequence[ScoredCase], *, in_force: float) -> float:
 
     Only one that is better by more than a standard error replaces the one in force.
     """
-    weights = set.intersection(*(set(case.gold_ranks) for case in cases)) if cases else set()
+    if cases:
+        weights = set.intersection(*(set(case.gold_ranks) for case in cases))
+    else:
+        weights = set()
     if in_force not in weights:
         return in_force
     gains: dict[float, list[float]] = {}

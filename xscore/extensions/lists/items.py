@@ -150,7 +150,10 @@ class ItemForm(NamedTuple):
 
 def item_form(column: str | Sequence[str] = (), id_: str = "") -> ItemForm:
     """Return which columns hold text and id. column: one name or several. Raises UsageError."""
-    columns = (column,) if isinstance(column, str | bytes) else tuple(column)
+    if isinstance(column, str | bytes):
+        columns = (column,)
+    else:
+        columns = tuple(column)
     for name in columns:
         require_kind(str, column=name)
     return ItemForm(columns, id_)

@@ -54,7 +54,9 @@ def map_values(page: TurnPage) -> dict[str, Json]:
 def _shown_beside(page: TurnPage) -> dict[str, Json]:
     """Return what only a whole page draws: the calls, on a line as long as the turn."""
     began = page.turn.at - before_calls_s(page)
-    took = page.receipt.latency.total if page.receipt is not None else 0.0
+    took = 0.0
+    if page.receipt is not None:
+        took = page.receipt.latency.total
     return {"calls": [_call(call, began=began) for call in page.calls], "took": took}
 
 

@@ -125,7 +125,10 @@ class PostgresDriver:
         async with self._free:
             while True:
                 is_kept = bool(self._idle)
-                connection = self._idle.pop() if is_kept else await self._connected()
+                if is_kept:
+                    connection = self._idle.pop()
+                else:
+                    connection = await self._connected()
                 try:
                     (row,) = await _answered(connection, statement, terms)
                 except asyncio.CancelledError:

@@ -122,7 +122,10 @@ def write_spans(tracer: Tracer, spans: Sequence[SpanRecord], around: Context | N
     none."""
     written: list[Context] = []
     for readable in spans:
-        above = (around or Context()) if readable.below is None else written[readable.below]
+        if readable.below is None:
+            above = around or Context()
+        else:
+            above = written[readable.below]
         kind = SpanKind.CLIENT if readable.is_call else SpanKind.INTERNAL
         span = tracer.start_span(
             readable.name, above, kind, readable.attributes, start_time=int(readable.began * 1e9)

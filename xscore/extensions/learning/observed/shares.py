@@ -376,7 +376,9 @@ def _layout(product: Files) -> Iterator[ObservedFact]:
     folders = Counter[str]()
     for path in product:
         parts = path.split("/")[:-1]
-        depth = 2 if parts[:1] in (["src"], ["lib"], ["packages"]) and len(parts) > 1 else 1
+        depth = 1
+        if parts[:1] in (["src"], ["lib"], ["packages"]) and len(parts) > 1:
+            depth = 2
         folders["/".join(parts[:depth])] += 1
     total = sum(folders.values())
     for folder, count in folders.most_common(1):

@@ -90,7 +90,10 @@ def join_team(name: str, by: str, flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags) as store:
-        repository = checked_name(name) if name else repository_name(origin_url(store.root.path))
+        if name:
+            repository = checked_name(name)
+        else:
+            repository = repository_name(origin_url(store.root.path))
         if not repository:
             raise UsageError(
                 "this repository has no origin that others would know",
