@@ -428,12 +428,6 @@ class Store:
             ).fetchall()
         return rows + self.others.term_vectors()
 
-    def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
-        """Return memory id and vector of every memory of the pool with a vector of this
-        embedder."""
-        query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
-        return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
-
 
 def _update_copies(sources: Iterable[CopiedStore]) -> str:
     """Update the copies that are behind, before their stores are closed; return what to tell the
