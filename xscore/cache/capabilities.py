@@ -36,9 +36,7 @@ def read_capability(
     except (msgspec.DecodeError, TypeError):
         return None
     names = (capability.provider, capability.host, capability.model)
-    if names == (provider, host, model):
-        return capability
-    return None
+    return capability if names == (provider, host, model) else None
 
 
 def write_capability(connection: sqlite3.Connection, capability: Capability, *, at: float) -> None:

@@ -56,10 +56,7 @@ class Flags(Struct, frozen=True):
     @property
     def scope(self) -> Scope:
         """What the candidate pool is narrowed to."""
-        if self.given.get("no_memory"):
-            without_memory = (Layer.GRAPH, Layer.VECTOR)
-        else:
-            without_memory = ()
+        without_memory = (Layer.GRAPH, Layer.VECTOR) if self.given.get("no_memory") else ()
         layers = tuple(self.given["layer"]) or without_memory
         globs = tuple(map(decode_path_argument, self.given["glob"]))
         inside = tuple(self.given.get("paths", ()))

@@ -41,10 +41,7 @@ def run_interruptible(
     Raises KeyboardInterrupt if the work was cancelled and returned nothing.
     """
     presses = _InterruptCounter(notify, cleanup)
-    if takes_sigterm:
-        signals = (signal.SIGINT, signal.SIGTERM)
-    else:
-        signals = (signal.SIGINT,)
+    signals = (signal.SIGINT, signal.SIGTERM) if takes_sigterm else (signal.SIGINT,)
     before = {taken: signal.signal(taken, presses.on_signal) for taken in signals}
     try:
         if late_loop:

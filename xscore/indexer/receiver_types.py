@@ -404,10 +404,7 @@ class ReceiverIndex(VariableIndex):
         if place not in self._languages:
             return self._in_folder(step, place)
         row = self._exported(step, place)
-        if row is not None:
-            exported = Value(row)
-        else:
-            exported = self._exported_variable(step, place)
+        exported = Value(row) if row is not None else self._exported_variable(step, place)
         if exported is not None or not value.written:
             return exported
         default = self._default_value(value.written, place)

@@ -107,10 +107,7 @@ class ScriptPackages:
         that is here."""
         if not self._aliases:
             return ""
-        if target.startswith("/"):
-            names = (f"@{target}", f"~{target}")
-        else:
-            names = (target,)
+        names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
         for folder in _upward(folder_of(importer)):
             aliases = self._aliases.get(folder)
             if aliases is None:

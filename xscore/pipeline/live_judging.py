@@ -298,11 +298,11 @@ class _Collected:
         self.unreported.append(result)
         if isinstance(result, Judgment):
             self.judged += 1
+            leader = (result.score, result.content_hash)
             if len(self.best) < self.leaders:
-                push = heapq.heappush
+                heapq.heappush(self.best, leader)
             else:
-                push = heapq.heappushpop
-            push(self.best, (result.score, result.content_hash))
+                heapq.heappushpop(self.best, leader)
         if self.progress.is_due:
             self.report()
 

@@ -99,10 +99,7 @@ class _WorkQueue(Generic[U]):
     async def take(self) -> U | None:
         """Return the next unit; wait while a busy worker may add more; None at the end."""
         while True:
-            if self._again:
-                unit = self._again.popleft()
-            else:
-                unit = next(self._units, None)
+            unit = self._again.popleft() if self._again else next(self._units, None)
             if unit is not None:
                 self._busy += 1
                 return unit

@@ -138,10 +138,7 @@ def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
     by_first_word: dict[str, list[tuple[Phrase, Phrase]]] = {}
     for name, members in _table():
         is_filler = name == "="
-        if is_filler:
-            becomes = ()
-        else:
-            becomes = tuple(_key(part) for part in name.split())
+        becomes = () if is_filler else tuple(_key(part) for part in name.split())
         for member in members:
             phrase = tuple(member.lower().split())
             # One word for one word is a matter of its key.

@@ -199,10 +199,9 @@ def _pending(entries: Sequence[SessionEntry]) -> tuple[str, ...]:
     """Return open items not closed since, and interrupted tasks."""
     open_items: dict[str, str] = {}
     for entry in entries:
+        done = list(entry.closed)
         if entry.state not in UNFINISHED:
-            done = [*entry.closed, entry.task]
-        else:
-            done = entry.closed
+            done.append(entry.task)
         for words in map(_plain, done):
             open_items.pop(words, None)
         open_items |= {_plain(item): item for item in entry.opened}

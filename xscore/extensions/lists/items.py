@@ -150,10 +150,7 @@ class ItemForm(NamedTuple):
 
 def item_form(column: str | Sequence[str] = (), id_: str = "") -> ItemForm:
     """Return which columns hold text and id. column: one name or several. Raises UsageError."""
-    if isinstance(column, str | bytes):
-        columns = (column,)
-    else:
-        columns = tuple(column)
+    columns = (column,) if isinstance(column, str | bytes) else tuple(column)
     for name in columns:
         require_kind(str, column=name)
     return ItemForm(columns, id_)
