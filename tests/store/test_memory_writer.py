@@ -2,11 +2,13 @@
 
 from tests.store.conftest import function, put
 from tests.store.generated_secrets import SECRET
+from xscore.platform import database
 from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 from xscore.store.lookup import find_memories
 from xscore.store.store import Store
+from xscore.store.vector_rows import all_vectors, put_vectors
 
 
 def test_no_part_of_a_memory_carries_a_secret_in() -> None:
@@ -110,11 +112,12 @@ def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
     it."""
     original, moved = function("alpha"), function("alpha", start_line=7)
     put(store.connection, original)
-    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (original.text_hash,))
+    with database.transaction(store.connection):
+        put_vectors(store.connection, "bought", [(original, b"\0\1")])
     put(store.connection, moved)
-    assert store.vectors("bought") == [(original.id, b"\0")]
+    assert all_vectors(store.connection, "bought") == [(original.text_hash, b"\0\1")]
     put(store.connection, function("alpha", text="def alpha(): return gamma"))
-    assert store.vectors("bought") == []
+    assert all_vectors(store.connection, "bought") == []
 
 
 def test_what_is_written_comes_back_whole(store: Store) -> None:

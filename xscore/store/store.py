@@ -459,12 +459,6 @@ class Store:
             rows += repository.term_vectors()
         return rows
 
-    def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
-        """Return memory id and vector of every memory of the pool with a vector of this
-        embedder."""
-        query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
-        return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
-
 
 PackSlots = dict[str, tuple[str, int]]
 """Memory id -> (pack, position)."""
