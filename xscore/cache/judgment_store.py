@@ -11,11 +11,10 @@ pay twice, and the first result wins.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -109,7 +108,8 @@ class StoredJudgments:
 
     def __init__(self, commits: "GroupCommit", *, clock: Callable[[], float] = time.time) -> None:
         """Write through this thread. clock: Unix seconds, for the lease of claims."""
-        self._commits, self._clock = commits, clock
+        self._commits = commits
+        self._clock = clock
 
     def writer(
         self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
@@ -164,7 +164,8 @@ def insert_judgments(
 ) -> None:
     """Write judgments in an open transaction; delete the claims on these contents and their
     quarantined scores."""
-    query, turn = find_or_add_query(connection, names), turn_checksum(*names)
+    query = find_or_add_query(connection, names)
+    turn = turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
     # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum.
@@ -182,27 +183,6 @@ def insert_judgments(
     # In the transaction that writes the judgments: no process sees neither claim nor judgment, and
     # pays again.
     connection.execute(_DROP_CLAIMS, (query, hashes))
-
-
-def copy_judgments(
-    connection: Connection, names: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
-) -> int:
-    """Copy the judgments of these contents that other stores of this user hold; return how many.
-    Raises StoreError.
-
-    A store that is damaged, held by another process or gone is passed over.
-    """
-    from xscore.store.siblings import opened_sibling  # few turns have one
-
-    copied: dict[str, Judgment] = {}
-    for store in stores:
-        missing = [content for content in hashes if content not in copied]
-        with suppress(StoreError), opened_sibling(store) as sibling:
-            copied |= read_judgments(sibling, names, missing)
-    if copied:
-        with database.transaction(connection):
-            insert_judgments(connection, list(copied.values()), names)
-    return len(copied)
 
 
 def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:

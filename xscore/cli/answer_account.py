@@ -10,7 +10,7 @@ from xscore.cli.answer_text import cut_in_words, fill_floor, memory_name, render
 from xscore.cli.phrases import describe_unjudged, quote_task
 from xscore.cli.text_layout import faint, render_table
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import counted, format_place, one_line
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import FILL, PlacedBy, UnjudgedCause
 from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
@@ -124,10 +124,12 @@ def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
 
 
 def _short_name(memory: Selected) -> str:
-    """Return the name of code alone, since a path is as long as the rest of the line; or that of
-    any memory."""
+    """Return the name of code alone, since a path is as long as the rest of the line; of other
+    files the place, since a passage is named by its first words."""
     if memory.kind in PRODUCT_CODE_KINDS and memory.entity:
         return one_line(memory.entity)
+    if memory.path:
+        return format_place(memory.path, memory.start_line, memory.end_line)
     return memory_name(memory)
 
 
@@ -177,7 +179,9 @@ def render_also(answer: Answer) -> str:
         if joined.left_out:
             share += f" of {joined.memories + joined.left_out:,}, the nearest by words"
         shares.append(share)
-    return faint(f"also looked into: {'; '.join(shares)}") if shares else ""
+    if shares:
+        return faint(f"also looked into: {'; '.join(shares)}")
+    return ""
 
 
 def render_carried(answer: Answer) -> str:
@@ -232,7 +236,8 @@ def render_routing(answer: Answer) -> str:
             problem = f"not read: {one_line(layer.problem)}"
         elif layer.is_late:
             problem = "past its deadline"
-        memories, fetch_ms = f"{layer.memories:,} memories", f"{layer.fetch_ms:.1f} ms"
+        memories = f"{layer.memories:,} memories"
+        fetch_ms = f"{layer.fetch_ms:.1f} ms"
         rows.append((layer.layer, memories, fetch_ms, share, problem))
     return f"task type: {plan.task_type} ({one_line(plan.because)})\n{render_table((), rows)}"
 
@@ -279,7 +284,8 @@ def _assumption(answer: Answer) -> str:
 def _took(latency: Latency) -> str:
     if latency.index < INDEX_SHOWN_FROM_S:
         return format_seconds(latency.total)
-    total, index = format_seconds(latency.total), format_seconds(latency.index)
+    total = format_seconds(latency.total)
+    index = format_seconds(latency.index)
     return f"{total} ({index} for the index)"
 
 

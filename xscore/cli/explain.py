@@ -19,9 +19,10 @@ from xscore.cli.judging_phrases import (
     format_maximum,
     format_total,
 )
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS
 from xscore.cli.phrases import describe_tokens
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
@@ -49,7 +50,8 @@ def estimate(task: str, flags: Flags) -> None:
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
-    turn, loaded = flags.turn(task), read_settings(flags)
+    turn = flags.turn(task)
+    loaded = read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
     forecast = run_with_pipeline(
         flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
@@ -99,7 +101,10 @@ def _render_ways(forecast: Estimate) -> str:
     for place, way in enumerate(forecast.ways):
         chosen = " (chosen)" if place == 0 else ""
         # A tariff is shown where it is another model's: most often it repeats the judge.
-        tariff = "" if way.tariff == way.judge.replace(":", "/") else way.tariff
+        if way.tariff == way.judge.replace(":", "/"):
+            tariff = ""
+        else:
+            tariff = way.tariff
         rows.append(
             (
                 f"{way.way}{chosen}",

@@ -91,9 +91,11 @@ def describe_commits(commits: CommitCounts) -> str:
 
 def render_index_progress(progress: "IndexProgress") -> str:
     """Render the progress of the index in one plain line."""
-    rate = progress.files / max(progress.elapsed_s, 0.001)
-    time_left = format_seconds(progress.seconds_left)
-    return f"{progress.files:,} of {progress.of:,} files · {rate:.0f}/s · {time_left} left"
+    line = f"{progress.files:,} of {progress.of:,} files"
+    if progress.seconds_left is None:
+        return line
+    rate = progress.files / progress.elapsed_s
+    return f"{line} · {rate:.0f}/s · {format_seconds(progress.seconds_left)} left"
 
 
 TASK_CHARS = 72
@@ -108,7 +110,10 @@ def describe_resumed_session(session: SessionInfo, *, now: float) -> str:
 
 def render_session_line(session: WorkingSession, *, now: float) -> str:
     """One line of a list: thread, branch, when, how many tasks, the last of them."""
-    state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
+    if session.closed_at is not None:
+        state = "closed"
+    else:
+        state = format_age(session.last_updated, now)
     task = ""
     if session.task:
         task = f"  {quote_task(session.task)}"

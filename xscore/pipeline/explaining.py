@@ -38,6 +38,7 @@ from xscore.records.memory import Kind, Memory, MemoryStatus
 from xscore.records.receipt import SAW_PURPOSES, Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.store import turns
+from xscore.store.lookup import find_memories
 from xscore.store.naming import file_of_name, name_forms, unknown_name
 from xscore.store.purposes import class_purposes, file_purposes, latest_purposes
 from xscore.store.turn_history import PastTurn
@@ -62,14 +63,14 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             f"turn {past.turn.id} ended without a receipt",
             hint="Ask again; what was judged is kept.",
         )
-    parts.store.close_others()  # those of another turn
+    parts.store.others.close()  # those of another turn
     if past.turn.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
 
         open_others(parts, past.turn.scope.also)
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
-        memories = memories or {memory.id: memory for memory in parts.store.find(form)}
+        memories = memories or {memory.id: memory for memory in find_memories(parts.store, form)}
     if not memories:
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
@@ -245,4 +246,6 @@ def _unjudged_then(receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, s
     explanation = _explained(
         receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it."
     )
-    return replace(explanation, cause=sample.cause) if sample else explanation
+    if sample:
+        return replace(explanation, cause=sample.cause)
+    return explanation

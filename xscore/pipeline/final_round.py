@@ -8,7 +8,6 @@ estimate has to guess who comes first.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,7 +30,6 @@ from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjud
 from xscore.records.receipt import FinalRound
 from xscore.scorer.lexical import lexical_priors
 from xscore.settings import SelectionSettings
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -108,8 +106,8 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
     if described.identity == parts.judge.identity:
         return None
     candidates = opened.pool.candidates
-    vectors = partial(parts.store.vectors, TERM_EMBEDDER)
-    priors = lexical_priors(opened.turn, candidates, vectors, purposes=parts.store.purposes)
+    store = parts.store
+    priors = lexical_priors(opened.turn, candidates, store.term_vectors, purposes=store.purposes)
     order = sorted(candidates, key=lambda candidate: -priors.get(candidate.id, 0.0))
     first = tuple(order[:MOST_FINALISTS])
     stored = known_judgments(parts.store, opened.key, judge_key(described.identity))
@@ -169,14 +167,18 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
     by_fallback = dict(judged.by_fallback)
     merged: list[Outcome] = []
     for outcome in judged.outcomes:
-        hash_, first = outcome.candidate.content_hash, outcome.result
+        hash_ = outcome.candidate.content_hash
+        first = outcome.result
         final = final_of.get(hash_)
         if final is None or not isinstance(final.result, Judgment):
             merged.append(outcome)
             continue
         by_fallback[hash_] = described.identity
         # What words say about a memory does not depend on its judge.
-        words = first.prior if isinstance(first, Judgment) else final.result.prior
+        if isinstance(first, Judgment):
+            words = first.prior
+        else:
+            words = final.result.prior
         merged.append(Outcome(outcome.candidate, final.result._replace(prior=words), final.origin))
     account = FinalRound(
         by=described.name,

@@ -236,10 +236,13 @@ def known_or_taken_over(
         for candidate in _not_judged(candidates, judgments)
         if _comes_from_files(candidate)
     ]
-    stores = [*store.siblings(), *store.stores_of_others()] if missing else []
+    if missing:
+        stores = [*store.siblings(), *store.others.plain_stores()]
+    else:
+        stores = []
     if not stores:
         return judgments
-    from xscore.cache.judgment_store import copy_judgments  # few turns have one
+    from xscore.cache.copied_judgments import copy_judgments  # few turns have one
 
     taken = 0
     for draw in (FIRST_DRAW, SECOND_DRAW):

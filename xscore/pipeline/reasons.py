@@ -6,6 +6,7 @@ cached turn pays nothing. Where no chat model can be asked the receipt says why.
 model may see less in a memory than the judge did, and its reason then says so.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,9 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
     Raises UsageError.
     """
     if setting == "auto":
-        return ModelSpec("openai", judge.model) if judge.provider == DECISIONS_OF_OPENAI else None
+        if judge.provider == DECISIONS_OF_OPENAI:
+            return ModelSpec("openai", judge.model)
+        return None
     if setting == "none":
         return None
     spec = parse_model_spec(setting)
@@ -122,8 +125,6 @@ async def _ask_in_time(
     parts: PipelineParts, resources: "TurnResources", turn: Turn, candidates: Sequence[Candidate]
 ) -> _Reply:
     """Make the call if there is a model and time for it; a failure is reported, not raised."""
-    import asyncio  # a cached turn needs no event loop
-
     model = ""
     try:
         spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
@@ -191,4 +192,6 @@ def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> l
 
 def _shortened(reason: str) -> str:
     words = reason.split()
-    return reason if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + " …"
+    if len(words) <= MOST_WORDS:
+        return reason
+    return " ".join(words[:MOST_WORDS]) + " …"

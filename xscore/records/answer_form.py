@@ -13,12 +13,13 @@ from msgspec import Struct
 
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import counted
+from xscore.records.notebook_maps import map_html
 
 if TYPE_CHECKING:
     import jinja2
 
 _PAGE = """
-{% if answer %}<div style="white-space: pre-wrap">{{ answer }}</div>{% endif %}
+{{ answer_html|safe }}
 {% if rows %}<table>
 <thead><tr><th>score</th>
 <th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
@@ -62,13 +63,19 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
         return "\n\n".join(filter(None, parts))
 
     def as_html(self) -> str:
-        """Return the same as HTML; every text is escaped."""
-        return _template().render(
-            answer=self.answer,
+        """Return the same as HTML, and below it the map of the turn.
+
+        The answer's Markdown is rendered; every text is escaped.
+        """
+        from xscore.platform.markdown_html import markdown_html  # only a notebook needs it
+
+        shown = _template().render(
+            answer_html=markdown_html(self.answer),
             rows=self.rows,
             receipt=self.receipt_line(),
             warnings=self.warnings,
         )
+        return shown + map_html(self.turn_id)
 
     def receipt_line(self) -> str:
         """Return how many memories were judged and kept, what that cost in dollars, and the seconds

@@ -236,7 +236,9 @@ NOTHING_STATED = MemoryDetails()
 def member_key(key: str, member: str) -> str:
     """Return the key under which a store keeps what a member of the team says about `key`: a key
     has one active memory, and each member may have another opinion."""
-    return f"{key}@{member[:MEMBER_CHARS]}" if key else ""
+    if key:
+        return f"{key}@{member[:MEMBER_CHARS]}"
+    return ""
 
 
 def key_of_all_members(key: str) -> str:
@@ -252,6 +254,13 @@ def commit_name(place: str) -> str:
     """Return how the commit of a memory is cited: `commit 1a2b3c4`."""
     is_hash = len(place) in (40, 64) and set(place) <= set("0123456789abcdef")
     return f"commit {place[:SHORT_HASH] if is_hash else place}"
+
+
+def tested_name(path: str) -> str:
+    """Return the name of the file that a test of this path would test: `app` of
+    `tests/test_app.py`."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
 
 
 def labelled_details(details: MemoryDetails) -> dict[str, str]:

@@ -107,7 +107,9 @@ def parse_completion(
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
     # A memory alone in its prompt is judged by itself; a part is known by its pack.
-    pack = prompt.pack if len(prompt.pieces) > 1 or prompt.pieces[0].is_part else ""
+    pack = ""
+    if len(prompt.pieces) > 1 or prompt.pieces[0].is_part:
+        pack = prompt.pack
     pieces: list[MemoryPiece] = []
     # Columns and not judgments: those of a whole reply are checked together.
     hashes: list[str] = []

@@ -15,7 +15,7 @@ from msgspec import Struct, msgpack
 
 from xscore.platform.hashing import file_id
 from xscore.records.indexing import FileStamp, Mention
-from xscore.records.memory import Memory, Relation
+from xscore.records.memory import Memory, Relation, tested_name
 from xscore.store.file_bodies import Body, compress, decompress, encode_bodies
 from xscore.store.memory_rows import SqlRow
 from xscore.store.memory_views import ViewRow, view_rows
@@ -24,7 +24,6 @@ from xscore.store.written_rows import (
     memory_row,
     module_names,
     name_crc,
-    tested_name,
     without_body,
 )
 
@@ -50,7 +49,7 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """The CRC of each name mentioned, sorted."""
     secrets_redacted: int = 0
     note: str = ""
-    """Why its grammar was not used."""
+    """Why its grammar was not used, and what was done instead; empty: it was, or it has none."""
     lacks_grammar: bool = False
     """Its language has a grammar that is not installed, or cannot be used."""
 
@@ -61,7 +60,8 @@ BATCH_MEMORIES = 20_000
 
 def in_batches(files: Iterable[EncodedFile], size: int) -> Iterator[list[EncodedFile]]:
     """Yield files in lists of `size`, or fewer that hold many memories."""
-    batch, memories = list[EncodedFile](), 0
+    batch = list[EncodedFile]()
+    memories = 0
     for file in files:
         batch.append(file)
         memories += len(file.rows)
@@ -105,7 +105,8 @@ class FileMentions(Struct, frozen=True, array_like=True):
         mentioned = list(self.imports)
         for uses in chain(self.bases.values(), self.uses.values()):
             mentioned += [(name, hint) for _, name, hint in uses]
-        names, chains = {tested_name(path)}, list[str]()
+        names = {tested_name(path)}
+        chains = list[str]()
         for name, hint in mentioned:
             names.add(name)
             if hint.startswith("at:"):

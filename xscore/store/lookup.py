@@ -25,6 +25,7 @@ from xscore.platform.hashing import digest
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LayerStats, Observation
 from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids, select_memories
+from xscore.store.naming import find_named
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -77,6 +78,18 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
         if self.without_documents and not (self.layers or self.kinds):
             conditions.append(f"kind <> '{Kind.DOCUMENT}'")
         return " AND ".join(conditions), tuple(parameters)
+
+
+def find_memories(store: "Store", name: str) -> list[Memory]:
+    """Return the memories that a name stands for, which may be several, of the user and of the
+    repositories beside this one, too."""
+    ids = find_named(store.connection, name) or [name]
+    memories: list[Memory] = []
+    for connection in store.connections():
+        memories += memories_with_ids(connection, ids)
+    for repository in store.others:
+        memories += repository.find(name)
+    return memories
 
 
 def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
@@ -192,7 +205,10 @@ def layer_stats(store: "Store") -> list[LayerStats]:
     stats = []
     for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
         connection = store.user_connection() if layer is Layer.USER else store.connection
-        rows = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
+        if connection is None:
+            rows = []
+        else:
+            rows = connection.execute(_COUNTED, (layer,)).fetchall()
         stats.append(_sum_of_statuses(store, layer, rows))
     return stats
 
@@ -246,7 +262,9 @@ def list_projects(user: sqlite3.Connection) -> dict[str, float]:
 
 def count_observations(user: sqlite3.Connection | None) -> int:
     """Count the observations, or else the projects, in the user's store; 0 without a store."""
-    return 0 if user is None else len(list_observations(user)) or len(list_projects(user))
+    if user is None:
+        return 0
+    return len(list_observations(user)) or len(list_projects(user))
 
 
 def record_project(user: sqlite3.Connection, project: str, *, now: float) -> None:

@@ -25,6 +25,7 @@ from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Kind, Layer, MemorySource
 from xscore.records.receipt import Answer, Selected
+from xscore.scorer.mentions import find_mentions, traced_line
 from xscore.settings import SelectionSettings
 from xscore.store.store import Store
 
@@ -306,8 +307,6 @@ def _traced(memory: Selected, trace: str) -> int:
     # An outline has fewer lines than the file, and a frame has the number of its line.
     if memory.kind == Kind.CLASS or not any(map(str.isdigit, trace)):
         return 0
-    from xscore.scorer.mentions import find_mentions, traced_line  # only for a body that is cut
-
     line = traced_line(find_mentions("", trace), memory.path, memory.start_line, memory.end_line)
     if line is None:
         return 0

@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.cli.flags import Flags
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
@@ -318,7 +319,9 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
                 hint='A line may hold "file" and "errors".',
             )
     questions = read_question_file(path)
-    terminal, answers, settings = flags.terminal, not flags.given["no_answer"], read_settings(flags)
+    terminal = flags.terminal
+    answers = not flags.given["no_answer"]
+    settings = read_settings(flags)
     anyway = bool(flags.given["answer_anyway"])
     options = TurnOptions(answer=answers, answer_anyway=anyway, started=STARTED_AT)
     like = flags.turn("")

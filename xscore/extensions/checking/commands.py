@@ -12,8 +12,8 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command, read_stdin
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.terminal import print_json
 from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_since
 from xscore.extensions.checking.check import check_change
@@ -93,7 +93,10 @@ def check(
 
     async def run(open_: "Pipeline") -> CheckReport:
         root = open_.store.root
-        change = change_given(root, diff) if revision == "-" else change_since(root, revision)
+        if revision == "-":
+            change = change_given(root, diff)
+        else:
+            change = change_since(root, revision)
         change = _with_message(change, message)
         return await check_change(open_.parts, change, limit=limit, list_all=list_all)
 
@@ -104,7 +107,9 @@ def check(
         flags.terminal.lines(render_check_account(report))
     if report.is_interrupted:
         return ExitCode.INTERRUPTED
-    return ExitCode.PARTLY if exit_code and report.findings else ExitCode.DONE
+    if exit_code and report.findings:
+        return ExitCode.PARTLY
+    return ExitCode.DONE
 
 
 def _with_message(change: Change, message: Path | None) -> Change:

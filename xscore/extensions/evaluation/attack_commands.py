@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import JUDGE, JUDGING, LIMITS, SELECTION
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_table
 from xscore.extensions.evaluation.attack import (
@@ -110,4 +110,6 @@ def _effect_line(effect: Effect) -> str:
 
 
 def _score(score: float | None) -> str:
-    return "unjudged" if score is None else f"{score:.2f}"
+    if score is None:
+        return "unjudged"
+    return f"{score:.2f}"

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, option
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, faint, render_table
@@ -188,7 +188,9 @@ def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
 
 
 def _no_gold_line(no_gold: NoGoldQuality) -> str:
-    return "\n" + _no_gold(no_gold) if no_gold.cases else ""
+    if no_gold.cases:
+        return "\n" + _no_gold(no_gold)
+    return ""
 
 
 def _no_gold(no_gold: NoGoldQuality) -> str:

@@ -18,6 +18,7 @@ from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
+from xscore.extensions.shared.team.address import memories_address
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
 from xscore.extensions.shared.team.followed import synchronise_followed
 from xscore.extensions.shared.team.incoming import remove_team_memories
@@ -30,7 +31,6 @@ from xscore.extensions.shared.team.membership import (
 )
 from xscore.extensions.shared.team.sync import (
     TeamSync,
-    memories_address,
     required_membership,
     send_marked,
     synchronise,
@@ -90,7 +90,10 @@ def join_team(name: str, by: str, flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags) as store:
-        repository = checked_name(name) if name else repository_name(origin_url(store.root.path))
+        if name:
+            repository = checked_name(name)
+        else:
+            repository = repository_name(origin_url(store.root.path))
         if not repository:
             raise UsageError(
                 "this repository has no origin that others would know",
@@ -233,7 +236,9 @@ def _member_row(member: TeamMember) -> tuple[str, ...]:
 
 
 def _lag(behind: int) -> str:
-    return f"{behind:,} behind" if behind else "up to date"
+    if behind:
+        return f"{behind:,} behind"
+    return "up to date"
 
 
 @command()
