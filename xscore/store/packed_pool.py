@@ -132,8 +132,11 @@ def read_packs(
     paths, times, identities, kinds, entities, languages, numbers, terms = zip(*rows, strict=True)
     with damage_if_invalid("the packed memories of a file"):
         counts = [len(identity) // _IDENTITY_FORM.size for identity in identities]
+        joined_identities = b"".join(identities)
+        if len(joined_identities) % _IDENTITY_FORM.size:
+            raise ValueError("identities are cut")
         # Each column of all files is taken apart at once: file by file took twice the time.
-        id_bytes, hash_bytes = zip(*_IDENTITY_FORM.iter_unpack(b"".join(identities)), strict=True)
+        id_bytes, hash_bytes = zip(*_IDENTITY_FORM.iter_unpack(joined_identities), strict=True)
         all_ids = b"".join(id_bytes).hex(" ", _ID_BYTES).replace(" ", f" {_ID_PREFIX}")
         joined_numbers = b"".join(numbers)
         form = f"<{_NUMBERS_OF_MEMORY * len(id_bytes)}H"
