@@ -7,9 +7,10 @@ duplicates grow?
 Without `--vectors` they are drawn around 300 centers, queries near some of them. Each size and
 place is a process of its own, so that its peak memory is its own. A store has a memory for each
 vector; a place is what `embedding.search` may be, and the store itself comes first. `search` is one
-query for the thousand nearest, which a turn asks for: once cold, then as the median of twenty, with
-their CPU; recall@10 is against the exact cosines. Near duplicates are sentences put together at
-random from a small vocabulary of real words, which is the worst case: many share their words.
+query for the thousand nearest, which a turn asks for: once cold, then the median and the least of
+twenty, with their CPU in this process; recall@10 is against the exact cosines. Near duplicates are
+sentences put together at random from a small vocabulary of real words, which is the worst case:
+many share their words.
 """
 
 import argparse
@@ -53,10 +54,11 @@ def main() -> None:
             for place in (IN_THE_STORE, *arguments.place):
                 figures = run(place, folder, rows)
                 print(
-                    f"{rows:7,} {place.partition(':')[0]:10} sent {figures['send_s']:7.1f} s "
-                    f" first {figures['first_ms']:7.1f} ms  search {figures['search_ms']:7.1f} ms "
-                    f" CPU {figures['cpu_ms']:6.1f} ms  recall@10 {figures['recall']:.3f} "
-                    f" peak {figures['peak_mb']:.0f} MB {figures['problem']}",
+                    f"{rows:7,} {place.partition(':')[0]:10} sent {figures['send_s']:7.1f} s"
+                    f"  first {figures['first_ms']:7.1f} ms  search {figures['search_ms']:7.1f} ms"
+                    f"  least {figures['least_ms']:6.1f} ms  CPU {figures['cpu_ms']:6.1f} ms"
+                    f"  recall@10 {figures['recall']:.3f}  peak {figures['peak_mb']:.0f} MB"
+                    f" {figures['problem']}",
                     flush=True,
                 )
             figures = run("near", folder, rows)
@@ -132,9 +134,11 @@ async def measured(place: str, folder: Path) -> dict[str, Any]:
     """Send the vectors to the place, then search there."""
     import numpy as np
 
+    from xscore.extensions.vectors import pool_search
     from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
     from xscore.settings import EmbeddingSettings, Secret, Settings
 
+    pool_search.SEARCH_S = 60.0  # a slow search is to be measured, not given up
     settings = Settings(embedding=EmbeddingSettings(search=Secret(place)))
     queries = np.load(folder / "queries.npy").astype("f4")
     figures: dict[str, Any] = {"problem": ""}
@@ -157,6 +161,7 @@ async def measured(place: str, folder: Path) -> dict[str, Any]:
     return figures | {
         "first_ms": times[0],
         "search_ms": statistics.median(times[1:]),
+        "least_ms": min(times[1:]),
         "cpu_ms": statistics.median(cpu[1:]),
         "recall": same / (10 * len(queries)),
         "peak_mb": peak_mb(),

@@ -40,7 +40,7 @@ class LocalSearch:
         self._connection = connection
         self._embedder = embedder
 
-    async def upsert(self, vectors: Sequence[CopiedVector]) -> None:
+    async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
         """Do nothing: they are in the store."""
 
     async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:

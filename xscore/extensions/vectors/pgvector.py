@@ -1,8 +1,8 @@
 """Vectors searched by PostgreSQL with pgvector (0.8 or newer), in the schema `xscore_vectors`.
 
 Every statement names the partition, and row-level security by login stands behind it. The index is
-HNSW, one for each number of dimensions, made by whoever owns the table before the first vectors
-come. Vectors are `halfvec`, which is what the store has. Trade-off: a login that does not own the
+HNSW, one for each number of dimensions, made by whoever owns the table once the first vectors are
+there. Vectors are `halfvec`, which is what the store has. Trade-off: a login that does not own the
 table cannot make the index, so until its owner has, searches read the whole partition.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
+from msgspec.structs import replace
 
 from xscore.extensions.shared.team.address import connected, team_address
 from xscore.extensions.vectors.driver_thread import run_beside
@@ -22,6 +23,8 @@ from xscore.store.vector_copies import CopiedVector
 
 OLDEST = (0, 8)
 """The first pgvector whose index is searched on until enough rows pass a filter."""
+INDEX_S = 600.0
+"""Deadline of making an index: 100,000 vectors take a minute."""
 MOST_LOOKED_AT = 1_000
 """The most that `hnsw.ef_search` may be."""
 _MAKING = 7_837_063_920_242
@@ -38,6 +41,7 @@ _INDEX = """
     CREATE INDEX IF NOT EXISTS vector_{0} ON xscore_vectors.vector
     USING hnsw ((data::halfvec({0})) halfvec_cosine_ops) WHERE vector_dims(data) = {0}
 """
+_INDEX_MEMORY = "SET LOCAL maintenance_work_mem = '256MB'"
 _SEARCH = """
     SELECT text_hash, 1 - (data::halfvec({0}) <=> %(query)s::halfvec({0}))
     FROM xscore_vectors.vector WHERE {1} AND vector_dims(data) = {0}
@@ -72,9 +76,9 @@ class PgVectorSearch:
             "embedder": partition.embedder,
         }
 
-    async def upsert(self, vectors: Sequence[CopiedVector]) -> None:
-        """Add vectors."""
-        await run_beside(lambda: self._upsert(vectors))
+    async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
+        """Add vectors; with the last of them make the index, if there is none."""
+        await run_beside(lambda: self._upsert(vectors, is_last))
 
     async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
         """Return the k nearest."""
@@ -91,7 +95,7 @@ class PgVectorSearch:
     async def aclose(self) -> None:
         """Do nothing: no connection is kept."""
 
-    def _upsert(self, vectors: Sequence[CopiedVector]) -> None:
+    def _upsert(self, vectors: Sequence[CopiedVector], is_last: bool) -> None:
         rows: list[dict[str, str]] = []
         dimensions: set[int] = set()
         for vector in vectors:
@@ -101,10 +105,13 @@ class PgVectorSearch:
             dimensions.add(len(vector.data) // 2)
         with connected(self._address) as connection:
             _prepare(connection)
-            for count in sorted(dimensions):
-                _make_index(connection, count)
             with connection.transaction(), connection.cursor() as cursor:
                 cursor.executemany(_UPSERT, rows)
+        if is_last:
+            # Made of what is there it takes a fraction of the time of adding rows to it.
+            with connected(replace(self._address, timeout_s=INDEX_S)) as connection:
+                for count in sorted(dimensions):
+                    _make_index(connection, count)
 
     def _search(self, query: bytes, k: int) -> list[tuple[str, float]]:
         statement = _SEARCH.format(len(query) // 2, _IN_PARTITION).encode()
@@ -154,6 +161,7 @@ def _make_index(connection: "psycopg.Connection[Any]", dimensions: int) -> None:
     # Of another's table nothing but an exact search is left.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_LOCK)
+        connection.execute(_INDEX_MEMORY)
         connection.execute(_INDEX.format(dimensions).encode())
 
 

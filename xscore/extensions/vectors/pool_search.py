@@ -148,7 +148,8 @@ async def _send(store: Store, search: VectorSearch, embedder: str, missing: Sequ
         vectors = vectors_to_copy(connection, embedder, text_hashes)
         # Noted first: a request that is cut off may have arrived.
         note_copies(connection, embedder, search.name, text_hashes)
-        await search.upsert(vectors)
+        is_last = start + VECTORS_A_REQUEST >= len(missing)
+        await search.upsert(vectors, is_last=is_last)
         confirm_copies(connection, embedder, search.name, text_hashes)
 
 

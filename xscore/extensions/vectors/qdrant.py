@@ -17,6 +17,8 @@ from uuid import UUID
 
 import numpy as np
 from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException
 
 from xscore.extensions.shared.server import unavailable
 from xscore.extensions.vectors.driver_thread import run_beside
@@ -27,6 +29,18 @@ from xscore.store.vector_copies import CopiedVector
 HINT = (
     "Check embedding.search. The folder of the embedded mode may be open in one process at a time."
 )
+_QDRANT_ERRORS = (
+    ApiException,
+    QdrantException,
+    AssertionError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    sqlite3.Error,
+)
+"""What the client raises: its own errors have two bases, and the embedded mode uses neither."""
 T = TypeVar("T")
 
 
@@ -45,8 +59,8 @@ class QdrantSearch:
             ("xscore", partition.member, partition.repository, digest(partition.embedder)[:12])
         )
 
-    async def upsert(self, vectors: Sequence[CopiedVector]) -> None:
-        """Add vectors."""
+    async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
+        """Add vectors; Qdrant makes its index by itself."""
         await self._asked(lambda client: self._upsert(client, vectors))
 
     async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
@@ -71,8 +85,7 @@ class QdrantSearch:
         """Let a thread ask. Raises SharedUnavailable."""
         try:
             return await run_beside(lambda: ask(self._opened()))
-        # A package of others: what it raises has no common base.
-        except Exception as error:
+        except _QDRANT_ERRORS as error:
             raise unavailable(self.name, error, HINT) from error
 
     def _opened(self) -> QdrantClient:

@@ -60,8 +60,11 @@ class VectorSearch(Protocol):
     name: str
     """For messages and notes: without user and password; empty: the store itself."""
 
-    async def upsert(self, vectors: Sequence[CopiedVector]) -> None:
-        """Add these vectors; those of the same texts are replaced."""
+    async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
+        """Add these vectors; those of the same texts are replaced.
+
+        is_last: none follow for now, so it is time to make what searches them fast.
+        """
         ...
 
     async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
