@@ -303,7 +303,8 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
         return
     changed = 0
     for line in check_gates(now, before, GateSettings()).lines:
-        was, is_now = _format_figure(line.baseline, line.unit), _format_figure(line.now, line.unit)
+        was = _format_figure(line.baseline, line.unit)
+        is_now = _format_figure(line.now, line.unit)
         if was != is_now:
             changed += 1
             terminal.note(f"baseline: {line.what}: {was} -> {is_now}{_change(line)}")

@@ -151,7 +151,8 @@ def _estimate(report: CostReport) -> str:
     accuracy = report.accuracy
     if accuracy is None:
         return ""
-    expected, actual = accuracy.expected, accuracy.actual
+    expected = accuracy.expected
+    actual = accuracy.actual
     pairs = [
         ("calls", actual.calls, expected.calls),
         ("tokens in", actual.input_tokens, expected.input_tokens),
@@ -176,7 +177,8 @@ def _offline(report: CostReport) -> str:
         parts.append(f"{offline.unpriced:,} unpriced")
     if offline.saved_by_batch_usd > 0:
         parts.append(f"{format_dollars(offline.saved_by_batch_usd)} saved by batch")
-    jobs, questions = counted(offline.jobs, "job"), counted(offline.questions, "question")
+    jobs = counted(offline.jobs, "job")
+    questions = counted(offline.questions, "question")
     return f"{jobs}, {questions}: {', '.join(parts)}"
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from xscore.platform.patterns import compiled_late
-from xscore.platform.text import BIDI, INVISIBLE
+from xscore.platform.text import BIDI, COMBINING, INVISIBLE
 from xscore.store.secret_rules import CHECKS, Form, SecretName, Shape, compile_rule, secret_rules
 from xscore.store.secret_screen import FoundLiterals, Literal, places, screen
 
@@ -83,23 +83,48 @@ def _named(
     """Try the forms on a word that names a secret. The tails fail fast nearly everywhere."""
     start, stop = word
     # `keyword`; every tail begins with this, or with `=`.
-    if compile_rule("@suffix@").match(text, stop) is None:
+    suffix = compile_rule(_SUFFIX).match(text, stop)
+    if suffix is None:
         return
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
     near_line_start = line_break >= 0 or floor == 0
     lead = text[max(line_break + 1, floor) : start]
-    for form in secret_rules().form:
-        if (form.prose and not prose) or (form.at_line_start and not near_line_start):
+    for tail in _tails(prose=prose):
+        if tail.at_line_start and not near_line_start:
             continue
-        match = compile_rule(form.tail).match(text, stop)
-        if match is None or (form.upper and not text[start:stop].isupper()):
+        match = tail.pattern.match(text, suffix.end() if tail.follows_suffix else stop)
+        if match is None or (tail.form.upper and not text[start:stop].isupper()):
             continue
-        if form.lead and not _leads(form, lead):
+        if tail.form.lead and not _leads(tail.form, lead):
             continue
-        check = _check(form, name, lead[-AFTER_CHARS:])
+        check = _check(tail.form, name, lead[-AFTER_CHARS:])
         if check and CHECKS[check](match["secret"]):
             yield SecretSpan(*match.span("secret"), name.type)
+
+
+_SUFFIX = "@suffix@"
+
+
+class _Tail(NamedTuple):
+    """What follows a word that names a secret, in one of the forms."""
+
+    form: Form
+    pattern: re.Pattern[str]
+    follows_suffix: bool
+    """Where a suffix ends is the same for all forms: no other end of it lets a form go on."""
+    at_line_start: bool
+
+
+@cache
+def _tails(*, prose: bool) -> tuple[_Tail, ...]:
+    tails: list[_Tail] = []
+    for form in secret_rules().form:
+        if prose or not form.prose:
+            pattern = compile_rule(form.tail.removeprefix(_SUFFIX))
+            follows_suffix = form.tail.startswith(_SUFFIX)
+            tails.append(_Tail(form, pattern, follows_suffix, form.at_line_start))
+    return tuple(tails)
 
 
 def _check(form: Form, name: SecretName, lead: str) -> str:
@@ -130,7 +155,7 @@ _TAIL_EDGE = " \t\r\n\v\f\"'`"
 def _keys_in(text: str) -> Iterator[SecretSpan]:
     """Yield the bodies in a text, and those whose fences or lines hold what nobody sees."""
     yield from _pem_bodies(text)
-    if not text.isascii() and _UNSEEN.search(text):
+    if _holds_unseen(text):
         seen = _cut(text, _UNSEEN, has_names=False)
         yield from map(seen.whole, _pem_bodies(seen.text))
 
@@ -143,10 +168,13 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
     fences = list(_fence().finditer(text))
     for index, fence in enumerate(fences):
         before = fences[index - 1] if index else None
-        after = fences[index + 1] if index + 1 < len(fences) else None
+        after = None
+        if index + 1 < len(fences):
+            after = fences[index + 1]
         if _opens(fence):
             is_closed = after is not None and not _opens(after)
-            start, limit = fence.end(), after.start() if after else len(text)
+            start = fence.end()
+            limit = after.start() if after else len(text)
             stop = limit if is_closed else _body_end(text, start, limit)
         elif before is not None and _opens(before):
             continue  # the body between them is the opening fence's
@@ -163,7 +191,10 @@ _ODD_SPACE = compiled_late("[\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060\u3000
 """
 
 
-_UNSEEN = compiled_late(f"[{BIDI}{INVISIBLE}]+")
+_COLOR = r"\x1b\[[\x20-\x3f]{0,40}[@-~]"
+"""What a terminal takes as a color or another command."""
+_UNSEEN = compiled_late(rf"(?:{_COLOR}|[\x00-\x08\x0e-\x1f\x7f{BIDI}{INVISIBLE}{COMBINING}])+")
+_CONTROLS = tuple(map(chr, (*range(9), *range(14, 32), 127)))
 _BROKEN_TOKEN = compiled_late(
     # What goes on has a digit, or is as long as no word: else a word of the next line would go.
     r"(?<=[A-Za-z0-9+/_=-]{4})[ \t]*\n[ \t]*(?=[A-Za-z+/_=-]{0,40}[0-9]|[A-Za-z0-9+/_=-]{24})"
@@ -217,10 +248,17 @@ def _readings(text: str, *, across_lines: bool) -> Iterator[_Reading]:
     """Yield a text as it stands; without what nobody sees, which may part a name or a secret; and
     with the lines joined that may part one."""
     yield _Reading(_searched_text(text))
-    if not text.isascii() and _UNSEEN.search(text):
+    if _holds_unseen(text):
         yield _without(text, _UNSEEN, has_names=True)
     if across_lines and _BROKEN_TOKEN.search(text):
         yield _without(text, _BROKEN_TOKEN, has_names=False)
+
+
+def _holds_unseen(text: str) -> bool:
+    # A search for each control is twenty times as fast as one for their class.
+    if text.isascii() and not any(control in text for control in _CONTROLS):
+        return False
+    return _UNSEEN.search(text) is not None
 
 
 def _searched_text(text: str) -> str:
@@ -232,7 +270,9 @@ def _searched_text(text: str) -> str:
 
 def _without_fences(text: str) -> str:
     """Blank the fences of keys, whose dashes would count as part of a secret glued to them."""
-    return _fence().sub(lambda fence: "\n" * len(fence[0]), text) if "-----" in text else text
+    if "-----" in text:
+        return _fence().sub(lambda fence: "\n" * len(fence[0]), text)
+    return text
 
 
 def _body_end(text: str, start: int, limit: int) -> int:
@@ -275,6 +315,8 @@ def _opens(fence: re.Match[str]) -> bool:
 
 MAX_PASSES = 10
 """A replacement can expose a neighbor; two passes usually suffice."""
+_REST_OF_WORD = compiled_late(r"[^\s\"'`(){}\[\]<>,;\\]*")
+_REST_OF_LINE = compiled_late(r"[^\n<]*")
 
 _MARK = compiled_late(r"<SECRET:\w+>")
 
@@ -303,8 +345,9 @@ def redact(
     literals: what `find_literals` found in texts of which this one is a part.
     across_lines: lines end where there was no more room, as on a page: a secret may go on.
     """
-    count, types = 0, set[str]()
-    for _ in range(0 if literals and literals.is_clean else MAX_PASSES):
+    count = 0
+    types = set[str]()
+    for number in range(0 if literals and literals.is_clean else MAX_PASSES):
         by_rules: list[SecretSpan] = []
         for reading in _readings(text, across_lines=across_lines):
             by_rules += _secrets_in(reading, literals, prose=prose)
@@ -315,6 +358,8 @@ def redact(
         fresh = _outside(marks, secrets)
         if not fresh:
             break
+        if number > 0:
+            fresh = _with_rest(text, fresh, is_last=number == MAX_PASSES - 1)
         text = _replace(text, fresh)
         literals = None  # the text may hold another literal now
         count += len(fresh)
@@ -352,6 +397,21 @@ def _replace(text: str, secrets: Iterable[SecretSpan]) -> str:
         pieces += [text[end : secret.start], f"<SECRET:{secret.type}>", "\n" * lines]
         end = secret.stop
     return "".join([*pieces, text[end:]])
+
+
+def _with_rest(text: str, secrets: Iterable[SecretSpan], *, is_last: bool) -> list[SecretSpan]:
+    """Let each finding take what is left of its word, in the last pass of its line.
+
+    A secret beside one that is redacted is found by the next pass. Only a text that is made for it
+    goes on so: one word of a megabyte, of which each pass would find a few hundred characters.
+    """
+    rest = _REST_OF_LINE if is_last else _REST_OF_WORD
+    longer: list[SecretSpan] = []
+    for secret in secrets:
+        match = rest.match(text, secret.stop)
+        stop = match.end() if match else secret.stop
+        longer.append(SecretSpan(secret.start, stop, secret.type))
+    return _disjoint(longer)
 
 
 def _disjoint(secrets: Iterable[SecretSpan]) -> list[SecretSpan]:

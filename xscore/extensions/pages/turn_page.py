@@ -80,7 +80,8 @@ def page_files(data: str) -> dict[str, Markup]:
 
     data: JSON in which `<` is escaped.
     """
-    style, script = turn_style(), turn_script()
+    style = turn_style()
+    script = turn_script()
     drawing = vendored_part("drawing.js")
     return {
         "policy": Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
