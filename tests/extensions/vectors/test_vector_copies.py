@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searchi
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
 from xscore.extensions.privacy.owed_erasures import LEFT_ON_PURPOSE, settle_owed_erasures
+from xscore.extensions.recovery.salvage import salvage_store
 from xscore.extensions.vectors import pool_search
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
 from xscore.extensions.vectors.search_backends import open_search, search_server_name
@@ -22,6 +24,7 @@ from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.records.turn import Turn
 from xscore.settings import EmbeddingSettings, Secret, Settings, load_settings
+from xscore.store.opening import connect_store
 from xscore.store.store import Store
 from xscore.store.vector_copies import (
     confirm_copies,
@@ -77,6 +80,17 @@ def test_a_vector_made_again_stays_with_the_server(store: Store) -> None:
     with database.transaction(store.connection):
         put_vectors(store.connection, EMBEDDER, [(memory, clustered(1)[0].tobytes())])
     assert gone_copies(store.connection, SERVER) == {}
+
+
+def test_what_a_server_has_is_known_after_a_rebuild(store: Store, tmp_path: Path) -> None:
+    """A rebuilt store has no vectors: the server erases its own, but those that are made again."""
+    memories = fill(store, clustered(3))
+    hashes = [memory.text_hash for memory in memories]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    with closing(connect_store(tmp_path / "rebuilt.db")) as rebuilt:
+        salvage_store(store.root.store_file, rebuilt, None)
+        assert gone_copies(rebuilt, SERVER) == {EMBEDDER: sorted(hashes)}
 
 
 def test_an_erasure_stays_owed_until_its_server_is_named_or_given_up(store: Store) -> None:
@@ -144,6 +158,8 @@ async def test_a_silent_server_costs_a_turn_one_line(
         "nonsense",
         "mysql://host/x",
         "qdrant:relative/folder",
+        "qdrant:https://host:port",
+        "postgresql://[::1",
         "qdrant:http://vectors.example:6333",
         "postgresql://ada@vectors.example/team?sslmode=require",
         "postgresql://ada@vectors.example/team?host=other",

@@ -12,7 +12,7 @@ from sqlite3 import Connection
 from msgspec.structs import replace
 
 from xscore.extensions.vectors.search_backends import open_search, search_server_name
-from xscore.extensions.vectors.vector_search import noted_partition
+from xscore.extensions.vectors.vector_search import has_noted_partition, noted_partition
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.records.reports import ServerErasure
 from xscore.settings import Settings
@@ -32,8 +32,12 @@ async def erase_copies(
     erasures: list[ServerErasure] = []
     for server in servers:
         try:
+            problem = ""
             if search_server_name(settings) != server:
                 problem = "embedding.search does not name it now"
+            elif not has_noted_partition(connection):
+                problem = "who sent them is not known any more; the next turn asks it"
+            if problem:
                 erasures.append(ServerErasure(server=server, is_vectors=True, problem=problem))
                 continue
             erasures.append(await _erased(connection, settings, server, verify=verify))

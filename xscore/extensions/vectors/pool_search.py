@@ -126,6 +126,8 @@ async def send_copies(store: Store, settings: Settings, embedder: str, *, in_tur
             problem = f"{search.name} did not answer within {SEARCH_S:g} s"
     except SharedUnavailable as error:
         problem = error.message
+    except StoreError as error:
+        return error.message  # of this store: a disk that is full, for example
     finally:
         await search.aclose()
     if problem:

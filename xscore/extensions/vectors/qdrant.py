@@ -24,8 +24,11 @@ from xscore.extensions.shared.server import unavailable
 from xscore.extensions.vectors.driver_thread import run_beside
 from xscore.extensions.vectors.vector_search import VectorPartition
 from xscore.platform.hashing import digest
+from xscore.platform.text import counted
 from xscore.store.vector_copies import CopiedVector
 
+PREFIX = "xscore"
+"""Of collections."""
 HINT = (
     "Check embedding.search. The folder of the embedded mode may be open in one process at a time."
 )
@@ -56,7 +59,7 @@ class QdrantSearch:
         self._timeout_s = timeout_s
         self._client: QdrantClient | None = None
         self._prefix = "_".join(
-            ("xscore", partition.member, partition.repository, digest(partition.embedder)[:12])
+            (PREFIX, partition.member, partition.repository, digest(partition.embedder)[:12])
         )
 
     async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
@@ -73,7 +76,11 @@ class QdrantSearch:
 
     async def check(self) -> str:
         """Describe what answers."""
-        return await self._asked(lambda client: f"{len(self._collections(client))} collections")
+        names = await self._asked(_collection_names)
+        collections = counted(
+            len([name for name in names if name.startswith(PREFIX)]), "collection"
+        )
+        return f"{collections} of xscore"
 
     async def aclose(self) -> None:
         """Close the client."""
@@ -98,8 +105,7 @@ class QdrantSearch:
 
     def _collections(self, client: QdrantClient) -> list[str]:
         """Return the collections of this partition: one for each number of dimensions."""
-        names = [collection.name for collection in client.get_collections().collections]
-        return [name for name in names if name.startswith(f"{self._prefix}_")]
+        return [name for name in _collection_names(client) if name.startswith(f"{self._prefix}_")]
 
     def _upsert(self, client: QdrantClient, vectors: Sequence[CopiedVector]) -> None:
         by_dimensions: dict[int, list[CopiedVector]] = {}
@@ -142,6 +148,10 @@ class QdrantSearch:
             self._client = None
             _rewrite_files(Path(self._place).expanduser())
         return erased
+
+
+def _collection_names(client: QdrantClient) -> list[str]:
+    return [collection.name for collection in client.get_collections().collections]
 
 
 def _client(place: str, timeout_s: float) -> QdrantClient:

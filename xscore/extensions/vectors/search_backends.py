@@ -31,6 +31,17 @@ def search_server_name(settings: Settings) -> str:
     text = settings.embedding.search.reveal()
     if not text:
         return ""
+    try:
+        name = _name(text)
+    except ValueError:  # of a port or an address
+        name = ""
+    if not name:
+        raise UsageError("embedding.search names no vector search", hint=_FORMS)
+    return name
+
+
+def _name(text: str) -> str:
+    """Return the name; empty for what names no server. Raises ValueError."""
     if text.startswith(QDRANT):
         place = text.removeprefix(QDRANT)
         parts = urlsplit(place)
@@ -44,7 +55,7 @@ def search_server_name(settings: Settings) -> str:
         # Another login sees none of this one's rows.
         login = unquote(urlsplit(text).username or "")
         return f"pgvector at {displayed_url(text)}, login {login or '(none)'}"
-    raise UsageError("embedding.search names no vector search", hint=_FORMS)
+    return ""
 
 
 def open_search(

@@ -44,6 +44,11 @@ def note_partition(store: Store) -> None:
         write_meta(store.connection, MEMBER, store.hashed_user_id)
 
 
+def has_noted_partition(connection: Connection) -> bool:
+    """Whether it is noted who sends the vectors; a rebuilt store has forgotten it."""
+    return bool(read_meta(connection, MEMBER))
+
+
 def noted_partition(connection: Connection, embedder: str) -> VectorPartition:
     """Return the partition that vectors of this store were sent to."""
     return _partition(read_meta(connection, MEMBER), read_meta(connection, "store_id"), embedder)
