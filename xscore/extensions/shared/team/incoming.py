@@ -96,13 +96,13 @@ def apply_incoming(
             _apply_checkpoint(store.connection, identifier, entry, arrivals)
             continue
         before = stored.get(identifier)
-        memory, citations = _memory_of(store, identifier, entry, kinds=kinds, now=now)
-        if memory is None:
+        pulled, citations = _memory_of(store, identifier, entry, kinds=kinds, now=now)
+        if pulled is None:
             _remove(store.connection, before, arrivals, now=now)
         elif memory_rows.is_erased(store.connection, identifier):
             arrivals.forgotten += 1
         else:
-            write_memory(store.connection, memory, before=before, now=now, link=False)
+            write_memory(store.connection, pulled, before=before, now=now, link=False)
             evidence.attach_citations(store.connection, identifier, citations)
             arrivals.added += before is None
             arrivals.changed += before is not None
