@@ -2,8 +2,8 @@
 
 A class (or a test suite, or an object that holds functions) keeps its header, docstring and fields,
 and one line for each member, which has its own draft. Every row of the file is in some draft. What
-a judge is shown of a test is `cards_of_tests`' business. Trade-off: a run between entities is named by
-what it defines first, so one that defines nothing is named by the entity above it.
+a judge is shown of a test is `cards_of_tests`' business. Trade-off: a run between entities that
+defines nothing is named by the entity above it.
 """
 
 import re
