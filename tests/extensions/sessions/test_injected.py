@@ -99,7 +99,7 @@ def whole_prompt() -> str:
     """Return the answering prompt with every optional part."""
     entries = bundle("xml")
     turn = Turn(
-        task_words=telling_words(TASK),
+        task=TASK,
         file="src/a.py",
         file_text="RECALLED file",
         diff="-RECALLED\n+RECALLED",
