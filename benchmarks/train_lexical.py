@@ -98,12 +98,16 @@ class Model(Struct, frozen=True):
 
     def here(self, task: TrainingTask) -> float:
         """Return the log odds that anything is here."""
-        return float(presence_row(task, self.rate(task)) @ self.presence)
+        return float(presence_row(task, self.rate_as_usual(task)) @ self.presence)
 
     def rate(self, task: TrainingTask) -> Matrix:
         """Return the rating of each row of code; of the others nothing is counted."""
         weights = self.code + task.length * self.code_by_length
         return np.asarray(task.features @ np.maximum(weights, LEAST_WEIGHTS))
+
+    def rate_as_usual(self, task: TrainingTask) -> Matrix:
+        """Return the same by the weights of a task of usual length."""
+        return np.asarray(task.features @ self.code)
 
     def judge(self, task: TrainingTask) -> Matrix:
         """Return the probability of each row."""
@@ -265,7 +269,9 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
     # The constant is the first of the terms.
     fitted = fit_odds(np.concatenate(odds)[:, 1:], np.concatenate(gold), ridge=ODDS_RIDGE)
     with_code = [task for task in tasks if task.is_code.any()]
-    presence_rows = np.array([presence_row(task, ranking.rate(task)) for task in with_code])
+    presence_rows = np.array(
+        [presence_row(task, ranking.rate_as_usual(task)) for task in with_code]
+    )
     is_own = np.array([not task.is_foreign for task in with_code], float)
     presence = fit_odds(presence_rows[:, 1:], is_own, ridge=PRESENCE_RIDGE)
     return Model(code, code_by_length, fitted, presence)
