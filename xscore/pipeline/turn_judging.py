@@ -76,8 +76,7 @@ async def judge_missing(
     Raises StoreError, and what opening the judge raises if nothing is cached and nothing may judge
     in its place.
     """
-    # Only a replay comes here without resources: what else has misses and is not scored by words
-    # alone may send something.
+    # Without resources it is a replay: every other turn with something to judge has opened them.
     if resources is None:
         replay = NoJudge(UnjudgedCause.REPLAY)
         return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
