@@ -254,7 +254,7 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
     if before is None:
         raise UsageError(
             f"there is no baseline at {baseline}",
-            hint="Write one with --update-baseline, and commit it.",
+            hint="Write one with `xscore report --update-baseline`, and commit it.",
         )
     return check_gates(measure_report(report), before, gates)
 

@@ -27,6 +27,7 @@ from xscore.cost_reports.report_lines import (
     shown_group_columns,
     table_for_people,
 )
+from xscore.pipeline.stage_words import stage_words
 from xscore.platform.figures import (
     format_difference,
     format_dollars,
@@ -223,7 +224,8 @@ def report_tables(
 
 def _timing_row(timing: Timing) -> tuple[str, ...]:
     percentiles = map(format_duration, (timing.p50_s, timing.p95_s, timing.p99_s))
-    return (timing.of, timing.stage, timing.kind, f"{timing.count:,}", *percentiles)
+    stage = stage_words(timing.of, timing.stage)
+    return (timing.of, stage, timing.kind, f"{timing.count:,}", *percentiles)
 
 
 def _evaluation_row(line: EvaluationLine) -> tuple[str, ...]:

@@ -151,6 +151,7 @@ class ListJudging:
             question=self._turn.task,
             judge=str(judge.spec),
             by_model=judge.scale is not Scale.WORDS,
+            threshold=judge.thresholds.default,
             coverage=Coverage(causes.total(), causes[""] - cached, cached, 0, unjudged),
             unjudged_by_cause=by_cause,
             ended=str(end.cause or ""),
