@@ -4,8 +4,6 @@ prompt."""
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, store_dir
+from tests.extensions.agents.crowded_core import crowded_core, deadline_beside
 from tests.extensions.agents.hook_process import added, build_index, message, run_hook, xscore
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
@@ -73,10 +72,8 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
     """The host never answers, and everything takes nine times as long: all four add their ranking
     by words."""
     host.latency_s = 1_000.0
-    core = {min(os.sched_getaffinity(0))}
-    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(5)]
 
-    def four_at_once(run: int) -> list[str]:
+    def four_at_once(run: int, core: int) -> list[str]:
         with ThreadPoolExecutor(4) as pool:
             hooks = [
                 pool.submit(
@@ -87,25 +84,21 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
                         session_id=f"s{run}-{n}",
                         prompt=f"what does total_{n} sum up in part {n}?",
                     ),
-                    before=lambda: os.sched_setaffinity(0, core),
+                    before=lambda: os.sched_setaffinity(0, {core}),
                 )
                 for n in range(4)
             ]
             return [added(done.result()) for done in hooks]
 
-    try:
-        for spinner in spinners:
-            os.sched_setaffinity(spinner.pid, core)
-        # What else the machine does may hold up one of four, but not in each of three runs.
+    with crowded_core(5) as core:
         for run in range(3):
-            texts = four_at_once(run)
+            # What else the machine does is no part of the promise.
+            deadline = deadline_beside(core, 5, deadline_s=2.0)
+            monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
+            texts = four_at_once(run, core)
             if all("only matched words" in text for text in texts):
                 break
-        assert all("only matched words" in text for text in texts), [text[:80] for text in texts]
-    finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
+    assert all("only matched words" in text for text in texts), [text[:80] for text in texts]
 
 
 @pytest.mark.verify
