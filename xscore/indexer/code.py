@@ -1,68 +1,31 @@
 """Source code cut into functions, methods, classes, tests, and the blocks between them.
 
 A class (or a test suite, or an object that holds functions) keeps its header, docstring and fields,
-and one line for each member, which has its own draft. Every row of the file is in some draft. A
-test also gets a card: its name, its docstring, and what it calls. The judge reads the card instead
-of the body; test bodies would be two fifths of its input.
-
-What a test exercises is read from its calls, judged by their receiver and not by their last part:
-`axios.get` counts where `axios` is imported, `names.get` does not. Left out are tools of testing,
-the language's own library, fixtures, and functions that the tests define for themselves. Trade-off:
-what a variable holds is known only where the test itself makes it from a subject.
+and one line for each member, which has its own draft. Every row of the file is in some draft. What
+a judge is shown of a test is `cards_of_tests`' business. Trade-off: a run between entities that
+defines nothing is named by the entity above it.
 """
 
 import re
-import sys
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from msgspec.structs import replace
-
 from xscore.indexer.captures import Syntax
+from xscore.indexer.cards_of_tests import with_test_card
 from xscore.indexer.chains import PARAMETERS
 from xscore.indexer.entities import Entity, outline
-from xscore.indexer.file_facts import FileFacts, made_by
-from xscore.indexer.languages import is_test_path
-from xscore.indexer.library_names import BUILTIN_NAMES
+from xscore.indexer.file_facts import FileFacts
 from xscore.indexer.parameters import parameter_count
-from xscore.indexer.receivers import Receivers, VariableScope
+from xscore.indexer.receivers import Receivers
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
+from xscore.indexer.variable_scopes import VariableScope
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
-MAX_CASES = 40
 LONG_STATEMENT = 2
 """Windows that one statement may take without being cut."""
-_DOC_CHARS = 300
-_HEADING_CHARS = 200
-
-
-def with_test_card(
-    draft: MemoryDraft, facts: FileFacts, *, cases: Sequence[str] = ()
-) -> MemoryDraft:
-    """Return the draft, with a card if it is a test and the card is shorter than its text."""
-    if draft.kind is not Kind.TEST:
-        return draft
-    called = called_subjects(draft, facts)
-    first_paragraph = draft.facts.docstring.split("\n\n")[0]
-    summary = " ".join(first_paragraph.split())[:_DOC_CHARS]
-    lines = [line for line in draft.facts.signature.split("\n") if not line.startswith("@")]
-    heading = " ".join(" ".join(lines).split())[:_HEADING_CHARS].rstrip(":")
-    parts = [heading or draft.entity]
-    if summary:
-        parts.append(summary)
-    if cases:
-        shown = "; ".join(cases[:MAX_CASES])
-        omission = "; ..." if len(cases) > MAX_CASES else ""
-        parts.append(f"Cases: {shown}{omission}")
-    if called:
-        parts.append("Calls: " + ", ".join(called))
-    card = "\n".join(parts)
-    if len(card) < len(draft.text):
-        return replace(draft, card=card)
-    return draft
 
 
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
@@ -91,7 +54,7 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
         outer = None
         if entity.parent is not None and entity.parent.definition.kind == "suite":
             outer = scopes[entity.parent.name]
-        scopes[entity.name] = receivers.scope_of(entity, _owner(entity), outer)
+        scopes[entity.name] = receivers.scopes.scope_of(entity, _owner(entity), outer)
     drafts = [_entity_draft(facts, entity, receivers, scopes) for entity in entities]
     drafts += _blocks(facts, receivers, runs, tops)
     return sorted(drafts, key=lambda draft: (draft.start, -draft.end)), facts.file_uses()
@@ -99,12 +62,16 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
 
 def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, int]]:
     """Return the lines outside every entity; a run without content of its own joins a neighbour."""
-    lines, row = facts.lines, 0
+    lines = facts.lines
+    row = 0
     runs: list[tuple[int, int]] = []
     last: Entity | None = None
     idle = _IDLE_WORDS | {top.definition.name for top in tops}
     for entity in [*tops, None]:
-        upto = entity.start - 1 if entity is not None else len(lines) - 1
+        if entity is not None:
+            upto = entity.start - 1
+        else:
+            upto = len(lines) - 1
         start, end = trim_rows(lines, row, upto)
         if start <= end:
             beside = _neighbour(facts, (start, end), idle, last, entity)
@@ -115,7 +82,8 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
             else:
                 beside.start = start
         if entity is not None:
-            row, last = max(row, entity.end + 1), entity
+            row = max(row, entity.end + 1)
+            last = entity
     return runs
 
 
@@ -151,7 +119,8 @@ def _neighbour(
 def _entity_draft(
     facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, VariableScope]
 ) -> MemoryDraft:
-    d, name = entity.definition, entity.name
+    d = entity.definition
+    name = entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
     holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
@@ -196,11 +165,11 @@ def _types(
     d = entity.definition
     scope = scopes[entity.name]
     has_function_types = facts.source.language.has_function_types
-    taken = receivers.taken_by(entity) if has_function_types else {}
+    taken = receivers.types.taken_by(entity) if has_function_types else {}
     if d.kind in {"class", "extension", "type", "alias"}:
         methods = [scopes[member.name] for member in entity.members]
         members = receivers.members_of(entity, scope, methods)
-        alias = receivers.alias_of(entity)
+        alias = receivers.types.alias_of(entity)
         own_type = {"": alias} if alias else {}
         return {**own_type, **taken, **members}
     if d.kind == "scope":  # `const store = new Store({ … })`
@@ -308,7 +277,8 @@ def _block_draft(
         dependencies=tuple(facts.calls(*place)),
         defines=values,
     )
-    uses = [*receivers.uses(receivers.scope_between(*place), *place), *facts.value_uses(*place)]
+    scope = receivers.scopes.scope_between(*place)
+    uses = [*receivers.uses(scope, *place), *facts.value_uses(*place)]
     draft = MemoryDraft(
         kind=Kind.TEST if facts.source.is_test else Kind.BLOCK,
         entity=name,
@@ -330,7 +300,10 @@ def _statement_border(
     last = bisect_right(statements, start + window) - 1
     if last >= 0 and statements[last] > start:
         return statements[last]
-    following = statements[last + 1] if last + 1 < len(statements) else len(lines)
+    if last + 1 < len(statements):
+        following = statements[last + 1]
+    else:
+        following = len(lines)
     # A statement that is not much longer stays whole; another is cut where its parts begin.
     if following - start <= LONG_STATEMENT * window:
         return following
@@ -364,7 +337,9 @@ def _block_name(
         return "imports"
     if defined:
         return defined[0]
-    return f"after {above.name.partition('#')[0]}" if above else "start"
+    if above:
+        return f"after {above.name.partition('#')[0]}"
+    return "start"
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
@@ -383,101 +358,3 @@ def _code_title(name: str, facts: CodeFacts) -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0].strip()
-
-
-MAX_SUBJECTS = 12
-MAX_KEYWORDS = 4
-_TOOLS = frozenset(
-    """
-    pytest unittest mock mocker patch hypothesis given settings strategies st monkeypatch assert
-    assume expect should describe context it test suite specify before after beforeEach afterEach
-    beforeAll afterAll jest vi vitest sinon jasmine chai ava tap t done console cy screen capsys
-    capfd caplog recwarn request tmp_path tmpdir pytester testdir snapshot benchmark setTimeout
-    clearTimeout setImmediate process window document super nock supertest
-    """.split()
-)
-"""Modules and names that drive or check a test."""
-_NODE_MODULES = frozenset(
-    """
-    assert buffer child_process crypto events fs http http2 https net os path querystring readline
-    stream timers tls url util zlib
-    """.split()
-)
-_TOKEN = re.compile(
-    r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*+"|'(?:\\.|[^'\\\n])*+'|[(\[{]|[)\]}]|\b(\w++)\s*+=(?!=)""",
-    re.DOTALL,
-)
-_SCANNED_CHARS = 2_000
-_OPENED, _PART_OF_NAME = re.compile(r"\s*\("), re.compile(r"[\w.]")
-
-
-def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
-    """Return what a test calls of the code under test, with the names of keyword arguments."""
-    is_python = facts.source.language.module_separator == "."
-    parameters: set[str] = set()
-    if is_python:
-        parameters.update(re.findall(r"\w+", draft.facts.signature.partition("(")[2]))
-    strong: dict[str, None] = {}
-    weak: dict[str, None] = {}
-    for call in draft.facts.dependencies:
-        head, *rest = call.split(".")
-        if head == "?" or head in _TOOLS:
-            continue
-        if head in facts.source.language.receivers and len(rest) < 2:
-            continue
-        if head in facts.imported:
-            if not _is_ambient(facts, head):
-                strong[call] = None
-        elif rest:
-            # A usual name counts only on an object that the test made of a subject.
-            if rest[-1] not in BUILTIN_NAMES or made_by(head, draft.text) in strong:
-                (weak if head in parameters else strong)[call] = None
-        elif head not in BUILTIN_NAMES and head not in parameters and head not in facts.own_names:
-            strong[call] = None
-    subjects = list(strong or weak)[:MAX_SUBJECTS]
-    return [_with_keywords(name, draft.text) for name in subjects] if is_python else subjects
-
-
-def _is_ambient(facts: FileFacts, head: str) -> bool:
-    """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
-    imported, language = facts.imported[head], facts.source.language
-    top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
-    library = sys.stdlib_module_names if language.module_separator == "." else _NODE_MODULES
-    path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name
-    return top in library or top in _TOOLS or is_test_path(path, language)
-
-
-def _with_keywords(call: str, text: str) -> str:
-    """`AsyncClient` -> `AsyncClient(app=, timeout=)`, by the first call in the text."""
-    opened = _after_call(call, text)
-    if not opened:
-        return call
-    keywords = list(dict.fromkeys(_keywords(text, opened)))
-    if not keywords:
-        return call
-    arguments = ", ".join(f"{name}=" for name in keywords[:MAX_KEYWORDS])
-    return f"{call}({arguments})"
-
-
-def _after_call(call: str, text: str) -> int:
-    """Return where the arguments of the first call of this name begin, 0 if it is not called."""
-    place = text.find(call)
-    while place >= 0:  # a pattern made for each name would cost a tenth of the index
-        opened = _OPENED.match(text, place + len(call))
-        if opened and not (place and _PART_OF_NAME.match(text[place - 1])):
-            return opened.end()
-        place = text.find(call, place + 1)
-    return 0
-
-
-def _keywords(text: str, start: int) -> Iterator[str]:
-    depth = 0
-    for token in _TOKEN.finditer(text, start, start + _SCANNED_CHARS):
-        if token[0] in "([{":
-            depth += 1
-        elif token[0] in ")]}":
-            depth -= 1
-            if depth < 0:
-                return
-        elif token[1] and depth == 0:
-            yield token[1]

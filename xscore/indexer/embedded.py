@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from xscore.indexer.code import cut_code
 from xscore.indexer.languages import language_named
-from xscore.indexer.sections import cut_prose, cut_rows
+from xscore.indexer.prose_sections import cut_prose
+from xscore.indexer.sections import cut_rows
 from xscore.indexer.syntax import (
     GrammarGaveUp,
     MemoryDraft,
@@ -47,7 +48,8 @@ def cut_page(source: SourceFile) -> Cut:
     drafts: list[MemoryDraft] = []
     uses: list[NameUse] = []
     for language, start, end in _scripts(source.text):
-        first, last = source.text.count("\n", 0, start), source.text.count("\n", 0, end)
+        first = source.text.count("\n", 0, start)
+        last = source.text.count("\n", 0, end)
         # Blank rows before it, so that its rows are those of the page.
         script = replace(source, text="\n" * first + source.text[start:end])
         cut = _cut_part(script, language)

@@ -17,8 +17,15 @@ from msgspec.structs import replace
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
 from xscore.platform.paths import folder_of
-from xscore.records.candidates import Candidate
-from xscore.records.judgment import USUAL_THRESHOLD, Boost, Ranked, Thresholds
+from xscore.records.candidates import Candidate, path_of
+from xscore.records.judgment import (
+    USUAL_THRESHOLD,
+    Boost,
+    Ranked,
+    Thresholds,
+    candidate_of,
+    score_of,
+)
 from xscore.records.memory import Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
@@ -101,7 +108,8 @@ def boost(
     """
     ranked = list(unboosted)
     floor = rules.settings.floor
-    liftable = {place: entry for place, entry in enumerate(ranked) if entry.score >= floor}
+    scores = map(score_of, ranked)
+    liftable = {place: ranked[place] for place, score in enumerate(scores) if score >= floor}
     around = _context(list(liftable.values()), ranked, turn, rules, edges=edges, degrees=degrees)
     for place, entry in liftable.items():
         boosts = _boosts_of(entry, around, rules.boosters)
@@ -195,7 +203,7 @@ def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str,
     for changed in turn.changed or ():
         if changed.lines:
             days[changed.path] = -1  # an edit is later than any commit
-    in_files = Counter([entry.candidate.path for entry in ranked])  # a file has many memories
+    in_files = Counter(map(path_of, map(candidate_of, ranked)))  # a file has many memories
     memories_of_day = Counter[int]()
     for path in in_files.keys() & days.keys():
         memories_of_day[days[path]] += in_files[path]
@@ -210,7 +218,8 @@ def _ages_of_files(ranked: Sequence[Ranked], now: float) -> dict[str, float]:
     """Return the age in days of each file by its latest time in the file system."""
     latest: dict[str, float] = {}
     for entry in ranked:
-        path, written_at = entry.candidate.path, entry.candidate.updated_at
+        path = entry.candidate.path
+        written_at = entry.candidate.updated_at
         if path and written_at > latest.get(path, 0.0):
             latest[path] = written_at
     return {path: max(0.0, now - written_at) / DAY_S for path, written_at in latest.items()}
@@ -332,7 +341,8 @@ def _is_edited(subject: Candidate, around: BoostContext) -> bool:
     it."""
     if subject.kind is Kind.TEST or not subject.path:
         return False
-    turn, is_whole_file = around.turn, subject.start_line == 0
+    turn = around.turn
+    is_whole_file = subject.start_line == 0
     if subject.path == turn.file:
         if turn.line == 0 or is_whole_file:
             return True
@@ -346,7 +356,9 @@ def _is_edited(subject: Candidate, around: BoostContext) -> bool:
 
 
 def _boost(name: str, amount: float, because: str) -> Boost | None:
-    return Boost(name, amount, because) if amount >= LEAST_BOOST else None
+    if amount >= LEAST_BOOST:
+        return Boost(name, amount, because)
+    return None
 
 
 def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:

@@ -29,7 +29,10 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    body = answer_json(record) if isinstance(record, Answer) else record_json(record)
+    if isinstance(record, Answer):
+        body = answer_json(record)
+    else:
+        body = record_json(record)
     return {"schema": SCHEMA, **body}
 
 
@@ -80,15 +83,14 @@ def _value(value: object) -> Json:
     # Most values: a pattern of each class is asked in turn below.
     if type(value) in _PLAIN:
         return value  # type: ignore[return-value]  # mypy does not follow the set
-    if isinstance(value, Struct):
-        value = dict(zip(value.__struct_encode_fields__, astuple(value), strict=True))
     match value:
+        case Struct():
+            fields = zip(value.__struct_encode_fields__, astuple(value), strict=True)
+            return {name: item if type(item) in _PLAIN else _value(item) for name, item in fields}
         case Enum():
             return str(value.value)
-        case float():
-            return round(value, 6)
-        case Decimal():
-            return money_json(value)
+        case float() | Decimal():
+            return money_json(value) if isinstance(value, Decimal) else round(value, 6)
         case Mapping():
             return {str(key): _value(item) for key, item in value.items()}
         case tuple() | list() | frozenset():
@@ -101,7 +103,9 @@ def money_json(value: Decimal | None) -> str | None:
     if value is None:
         return None
     text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def stage_usage_json(stage: StageUsage) -> dict[str, Json]:

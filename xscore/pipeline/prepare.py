@@ -97,7 +97,7 @@ def open_turn(
     with stopwatch.stage("index"):
         report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
-        ready = _completed(parts, turn, now=now)
+        ready = _completed(parts, turn, now=now, is_unchanged=report.is_unchanged)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
@@ -117,8 +117,7 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    opening_warnings = _opening_warnings(fetched, report)
-    warnings = (*team_warnings, *opening_warnings, *joined.warnings)
+    warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
     return Opened(
         ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
@@ -158,9 +157,15 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
-def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
+def _completed(parts: PipelineParts, turn: Turn, *, now: float, is_unchanged: bool) -> Turn:
     """Return the turn with what the working tree adds to it."""
-    work = uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=now)
+    work = uncommitted_work(
+        parts.store.connection,
+        parts.root,
+        parts.settings.index,
+        now=now,
+        is_unchanged=is_unchanged,
+    )
     return complete_turn(
         turn,
         parts.root,
@@ -192,7 +197,7 @@ def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
 def _with_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> JoinedPool:
     """Return the pool with the memories of other repositories, where any is named."""
     if not (turn.scope.also or parts.settings.index.also):
-        parts.store.close_others()  # those of an earlier turn
+        parts.store.others.close()  # those of an earlier turn
         return JoinedPool(fetched, turn.scope)
     from xscore.pipeline.other_repositories import join_others  # few turns name one
 

@@ -57,7 +57,8 @@ def run_git(
     # Looked at before each command: git would open these files whatever they are.
     if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
         return None
-    command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
+    command = ["git", *_set(SAFE), *arguments]
+    quiet = subprocess.DEVNULL
     pipe = subprocess.PIPE
     source = pipe if stdin else quiet
     try:
@@ -141,6 +142,8 @@ class WorkingDiff(Struct, frozen=True):
 
     Names that git quotes are missing.
     """
+    is_known: bool = False
+    """Whether git could say."""
 
 
 def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
@@ -158,7 +161,9 @@ def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
     if off is None:
         return WorkingDiff()
     form = ("--patch-with-raw", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
-    printed = run_git(root, *off, *_DIFF, *form, *since, "--", ".") or ""
+    printed = run_git(root, *off, *_DIFF, *form, *since, "--", ".")
+    if printed is None:
+        return WorkingDiff()
     listing, _, patch = (
         printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
     )
@@ -172,9 +177,8 @@ def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
         for name in names:
             is_gone = status == "D" or (status.startswith("R") and name == names[0])
             changed[name] = is_gone and changed.get(name, True)
-    return WorkingDiff(
-        patch, {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
-    )
+    named = {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
+    return WorkingDiff(patch, named, is_known=True)
 
 
 def fill_work_tree(root: Path, commit: str) -> bool:
@@ -211,7 +215,10 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
 def new_files(root: Path) -> tuple[str, ...]:
     """Return the files that git neither tracks nor ignores, as git writes paths."""
     off = _filters_off(root)
-    printed = None if off is None else run_git(root, *off, *_NEW_FILES)
+    if off is None:
+        printed = None
+    else:
+        printed = run_git(root, *off, *_NEW_FILES)
     return tuple(name for name in (printed or "").split("\0") if name and not leads_out(name))
 
 

@@ -200,7 +200,7 @@ def render_bundle(
     if beside.near or ranked_ids - chosen:
         # Not all fits, or something came near: room is kept for naming it.
         chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
-        pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
+        pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task_words)
     # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
     # and it is rendered again.
     while True:
@@ -306,7 +306,7 @@ def _without_notice(header: str) -> str:
 
 
 def _with_parts(
-    pieces: Sequence[BundlePiece], chosen: set[str], room: int, task: str
+    pieces: Sequence[BundlePiece], chosen: set[str], room: int, task_words: frozenset[str]
 ) -> list[BundlePiece]:
     """Show the lines that matter of functions for which there is no room; add their ids to the
     chosen.
@@ -324,7 +324,7 @@ def _with_parts(
         if memory.kind not in PARTIAL_KINDS:
             continue
         chars = int((tokens_left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
-        words = telling_words(task, piece.entry.reason)
+        words = task_words | telling_words(piece.entry.reason)
         text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
         if text:
             size = memory_tokens(memory, len(text))
@@ -385,7 +385,10 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
 def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:
     """Return section, whether it stands first in it, and the name of the group."""
     memory = piece.memory
-    about = memory.id if memory.kind is Kind.SUMMARY else piece.entry.summary
+    if memory.kind is Kind.SUMMARY:
+        about = memory.id
+    else:
+        about = piece.entry.summary
     if about in summaries:
         return Section.PAST_ANSWERS, True, about
     section = piece.entry.section

@@ -6,16 +6,15 @@ memory outright or an embedder finds it alike. Trade-off: what shares no word wi
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import LAYERS_WITHOUT_FACTS, Candidate
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
-from xscore.scorer.learned_words import judge_shortlist, load_weights
+from xscore.scorer.learned_words import code_model, judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.mentions import NamedInTask
 from xscore.scorer.weighed_pool import WeighedPool
@@ -64,7 +63,7 @@ class ScoredPool:
     ) -> None:
         self.candidates: Sequence[Candidate] = weighed.candidates
         self.evidence: LexicalEvidence = weighed.evidence
-        self.task: str = weighed.task
+        self._names = weighed.names_as_written
         self.terms: Sequence[WeighedTerm] = weighed.terms
         self.named: Mapping[str, NamedInTask] = weighed.named
         self.shortlist: Shortlist = weighed.shortlist
@@ -105,7 +104,11 @@ class ScoredPool:
 
     def _score_facts(self, weighed: WeighedPool) -> None:
         """Score what was stated in a sentence by evidence of its own."""
-        rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
+        rows: list[int] = []
+        for row, candidate in enumerate(self.candidates):
+            # The layer tells most of a pool: asked here, in half the time.
+            if candidate.layer not in LAYERS_WITHOUT_FACTS and candidate.is_fact:
+                rows.append(row)
         facts: Mapping[int, FactScore] = {}
         if rows:
             from xscore.scorer.facts import score_facts  # many stores hold nothing that was said
@@ -125,7 +128,8 @@ class ScoredPool:
 
     def _rows_named(self) -> frozenset[int]:
         """Return the rows whose whole name is in the task."""
-        hits, worth = self.evidence.hits, self.evidence.terms.evidence
+        hits = self.evidence.hits
+        worth = self.evidence.terms.evidence
         rows = zip(hits.row, hits.term, hits.fields, strict=True)
         return frozenset(row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0)
 
@@ -166,7 +170,8 @@ class ScoredPool:
         if not documents or not self.evidence.asked:
             return
         held = dict.fromkeys(documents, 0.0)
-        hits, asked_for = self.evidence.hits, self.evidence.terms.asked_for
+        hits = self.evidence.hits
+        asked_for = self.evidence.terms.asked_for
         for row, term in zip(hits.row, hits.term, strict=True):
             if row in documents:
                 held[row] += asked_for[term]
@@ -243,14 +248,9 @@ class ScoredPool:
         """Return a word as the task has it, if that is a name: `StopAsyncIteration`."""
         return self._names.get(word, word)
 
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        names = re.findall(r"[A-Za-z]\w{0,80}", self.task)
-        return {name.lower(): name for name in names if not name[1:].islower()}
-
     def _reason_of_links(self, row: int) -> list[str]:
         """Say which link counted most for a memory, if any counted much."""
-        weights = load_weights().code.weights
+        weights = code_model(load_weights(), self.evidence.words).weights
         counted: list[tuple[float, int, str]] = []
         for feature, linked_row in self.shortlist.linked.get(row, {}).items():
             share = self.evidence.amounts[linked_row] / self.shortlist.best

@@ -246,7 +246,8 @@ def fetch_pool(
     Raises StoreDamaged if the table lacks rows that its index has, so that a damaged page hides
     nothing.
     """
-    candidates, reports = list[Candidate](), list[LayerReport]()
+    candidates = list[Candidate]()
+    reports = list[LayerReport]()
     columns_of_layers: list[LayerColumns] = []
     layers_with_damaged_packs: list[Layer] = []
 
@@ -421,12 +422,14 @@ def _decoded(row: SqlRow) -> LayerColumns:
         inferred,
         terms,
     ) = row
+    share = dict[str, str]().setdefault  # equal paths become one string, which is hashed once
     with damage_if_invalid("a memory"):
+        path_of_memory = _texts(paths)
         return LayerColumns(
             _texts(ids),
             _texts(hashes),
             list(map(_KINDS.__getitem__, _texts(kinds))),
-            _texts(paths),
+            list(map(share, path_of_memory, path_of_memory)),
             _texts(entities),
             _numbers(start_lines),
             _numbers(end_lines),
@@ -440,14 +443,13 @@ def _decoded(row: SqlRow) -> LayerColumns:
 
 
 def _candidates(columns: LayerColumns, layer: Layer) -> list[Candidate]:
-    share = dict[str, str]().setdefault  # equal paths become one string, which is hashed once
     with damage_if_invalid("a memory"):
         fields = zip(
             columns.ids,
             columns.hashes,
             repeat(layer),
             columns.kinds,
-            map(share, columns.paths, columns.paths),
+            columns.paths,
             columns.entities,
             columns.start_lines,
             columns.end_lines,

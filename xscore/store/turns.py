@@ -136,7 +136,8 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
         "state": TurnState.RUNNING,
         "branch": redact(start.branch).text,
     }
-    columns, values = ", ".join(row), ", ".join(f":{column}" for column in row)
+    columns = ", ".join(row)
+    values = ", ".join(f":{column}" for column in row)
     with database.transaction(connection):
         connection.execute(
             f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
@@ -224,8 +225,8 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
         if end.isolated:
             return
         _record_use(connection, turn_id, end.verdict, now=now)
-        query = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
-        thread, turn_key, task, stored_context = connection.execute(query, (turn_id,)).fetchone()
+        query = "SELECT thread, task, context FROM turn WHERE id = ?"
+        thread, task, stored_context = connection.execute(query, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
         context = _name_memories(
             connection,
@@ -240,10 +241,9 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
             )
         if clean and end.has_evidence:
             # A turn without an answer writes none.
-            from xscore.store.answered_turn import AnsweredTurn, save_exchange
+            from xscore.store.answered_turn import save_exchange
 
-            answered = AnsweredTurn(turn_key, thread, task, clean, context)
-            save_exchange(connection, answered, now=now)
+            save_exchange(connection, turn_id, clean, context, now=now)
         save_session_summary(connection, thread)
 
 
@@ -258,7 +258,8 @@ def _record_use(
 
 
 def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFigures) -> None:
-    expected, cost = figures.expected, None
+    expected = figures.expected
+    cost = None
     if expected and expected.cost_usd is not None:
         from xscore.platform.money import picodollars  # a cached turn expects none
 
@@ -280,7 +281,8 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
         "expected_output_tokens": expected and expected.output_tokens,
         "expected_cost": cost,
     }
-    columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+    columns = ", ".join(row)
+    marks = ", ".join(f":{name}" for name in row)
     connection.execute(f"INSERT OR REPLACE INTO turn_figures ({columns}) VALUES ({marks})", row)
 
 

@@ -282,9 +282,14 @@ def with_stored_pieces(
 class BatchSender:
     """Creates the batches of one job."""
 
-    renderer: type[BatchRenderer] = BatchRenderer
-
-    def __init__(self, context: JobContext, host: BatchHost) -> None:
+    def __init__(
+        self,
+        context: JobContext,
+        host: BatchHost,
+        *,
+        make_renderer: type[BatchRenderer] = BatchRenderer,
+    ) -> None:
+        self._make_renderer = make_renderer
         self.context: JobContext = context
         self.host: BatchHost = host
         self.held_back: str = ""
@@ -295,7 +300,7 @@ class BatchSender:
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
-        return self.renderer(
+        return self._make_renderer(
             self.context.store, self.host, self.context.job, self.context.ledger.prices
         )
 
@@ -386,7 +391,10 @@ class BatchSender:
                 limits, requests=max(1, min(limits.requests, refused // DIVISOR_AFTER_FULL))
             )
         tightest = context.ledger.tightest_cap(context.connection, now=context.clock())
-        usd = None if tightest is None else max(Decimal(0), tightest.left_usd)
+        if tightest is None:
+            usd = None
+        else:
+            usd = max(Decimal(0), tightest.left_usd)
         filled = self._renderer.fill(lines, planned, mark=mark, limits=replace(limits, usd=usd))
         if not filled.taken and filled.limit:
             self._hold_back(filled.limit)

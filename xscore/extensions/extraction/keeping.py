@@ -36,6 +36,7 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import evidence, extracted_facts, memory_rows, memory_writer
+from xscore.store.citing import parse_citation
 from xscore.store.composing import memory_from_statement, statement_text
 from xscore.store.memory_updates import note_access, set_trust
 from xscore.store.near_duplicates import near_duplicates
@@ -144,7 +145,10 @@ class _Keeper:
     def take_back(self, retractions: Iterable[Retraction]) -> None:
         """Supersede what was inferred in earlier sessions and is taken back in this one."""
         named = [retraction for retraction in retractions if retraction.named]
-        layers = [Layer.PROJECT, Layer.GOVERNANCE, Layer.USER] if named else []
+        if named:
+            layers = [Layer.PROJECT, Layer.GOVERNANCE, Layer.USER]
+        else:
+            layers = []
         for layer in layers:
             connection = self._home_of(layer)
             if connection is None:
@@ -215,7 +219,7 @@ class _Keeper:
         paths: list[str] = []
         for name in fact.files:
             try:
-                citation = evidence.parse_citation(self._store.root, name)
+                citation = parse_citation(self._store.root, name)
             except UsageError:  # no file of this repository
                 continue
             paths.append(citation.path)
@@ -283,7 +287,9 @@ class _Keeper:
         return self._known[layer]
 
     def _home_of(self, layer: Layer) -> Connection | None:
-        return self._user_connection if layer is Layer.USER else self._store.connection
+        if layer is Layer.USER:
+            return self._user_connection
+        return self._store.connection
 
 
 def _key_of_preference(said_fact: SaidFact) -> str:

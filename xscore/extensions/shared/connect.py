@@ -260,7 +260,8 @@ async def _reach(url: str, calls: list[ServerCall]) -> None:
     name = displayed_url(url)
     address = server_host(url)
     host, _, port = address.rpartition(":")
-    began, started_at = time.monotonic(), time.time()
+    began = time.monotonic()
+    started_at = time.time()
     try:
         async with asyncio.timeout(REACH_S):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))

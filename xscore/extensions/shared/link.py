@@ -87,7 +87,8 @@ class ServerLink:
         Raises SharedUnavailable if the server is required and away.
         """
         if self._was_away and not self.require:
-            problem, self._was_away = self._was_away, ""
+            problem = self._was_away
+            self._was_away = ""
             self._lose(SharedUnavailable(problem), first_pause_s=0.0)
         if self.is_unavailable:
             if self.require:

@@ -17,7 +17,8 @@ from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.memory import Citation
-from xscore.store.evidence import citations_of, parse_citation
+from xscore.store.citing import parse_citation
+from xscore.store.evidence import citations_of
 from xscore.store.index_rows import OBSERVED, read_index_meta, write_index_meta
 from xscore.store.memory_rows import select_memories
 from xscore.store.store import Store
@@ -61,7 +62,9 @@ def observe_repository(store: Store, *, now: float, is_hurried: bool) -> None:
 def read_observed(store: Store) -> list[CitedFact]:
     """Return what the files show, with the lines that show it. Raises StoreError, StoreDamaged."""
     findings = look_at_files(store.connection, store.root)
-    return cited_facts(store.root, findings.facts()) if findings else []
+    if findings:
+        return cited_facts(store.root, findings.facts())
+    return []
 
 
 def note_in_draft(store: Store, draft: ConsolidationDraft, facts: Sequence[CitedFact]) -> None:

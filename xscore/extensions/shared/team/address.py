@@ -8,7 +8,7 @@ server with a certificate of its own needs `sslrootcert` in the URL.
 """
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -58,8 +58,17 @@ class TeamAddress(Struct, frozen=True, kw_only=True):
         return f"TeamAddress({self.name})"
 
 
-def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
-    """Read the URL of a team's server. setting: its name, for errors.
+def team_address(
+    url: str,
+    *,
+    timeout_s: float,
+    setting: str,
+    modules: Sequence[str] = ("psycopg", "cryptography"),
+) -> TeamAddress:
+    """Read the URL of a team's server.
+
+    setting: its name, for errors.
+    modules: what the extra must have brought.
 
     Raises UsageError for another kind of server, for one beyond this machine without checked TLS,
     and where the extra is missing.
@@ -81,7 +90,7 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         timeout_s=timeout_s,
     )
     refuse_open_transport(parts, url)
-    for module in ("psycopg", "cryptography"):
+    for module in modules:
         require_extra("team", module, purpose="shared.memories")
     return address
 
@@ -105,9 +114,11 @@ def admin_address(
 
 def memories_address(settings: SharedSettings, *, timeout_s: float | None = None) -> TeamAddress:
     """Return where the team's memories are. Raises UsageError."""
-    url, setting = settings.memories_url.reveal(), "shared.memories_url"
+    url = settings.memories_url.reveal()
+    setting = "shared.memories_url"
     if not url:
-        url, setting = settings.url.reveal(), "shared.url"
+        url = settings.url.reveal()
+        setting = "shared.url"
     if not url:
         raise UsageError(
             "memories of a team need a server, and none is set",
