@@ -61,7 +61,7 @@ async def serve_app(
 async def close_what_is_left() -> None:
     """Close the connections that aiohttp does not know: no request came over them, as where a
     handshake failed."""
-    transports = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]
+    transports = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]  # it has no public list of them
     for transport in list(transports.values()):
         transport.abort()
     # The loop closes them one round later.
