@@ -10,14 +10,14 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
 from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.knock import ServerKnock
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
-from xscore.extensions.shared.link import REACH_S, ServerLink
+from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.shared.server import (
     REDIS,
@@ -25,8 +25,6 @@ from xscore.extensions.shared.server import (
     SharedServer,
     displayed_url,
     parse_server_url,
-    server_host,
-    unavailable,
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
@@ -223,12 +221,17 @@ async def open_shared_resources(
     outages: OutageMemory | None = None
     if connection is not None:
         outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
+    factory = server_factory(settings, calls)
+    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
+    if not settings.require:
+        # Beside what the turn does before its first request, such as opening the judge.
+        knock.begin()
     link = ServerLink(
-        server_factory(settings, calls),
+        factory,
         require=settings.require,
         timeout_s=settings.timeout_s,
         note=note,
-        reach=partial(_reach, settings.url.reveal(), calls),
+        reach=knock.wait,
         was_away=outages.problem() if outages is not None else "",
     )
     # Each is closed, whatever the others raise; the link last.
@@ -250,33 +253,3 @@ def _remember(outages: OutageMemory, link: ServerLink) -> None:
     if link.problem or link.has_answered:
         with suppress(StoreError):
             outages.remember(link.problem)
-
-
-async def _reach(url: str, calls: list[ServerCall]) -> None:
-    """Raise SharedUnavailable where nothing listens at a server's address; sends nothing.
-
-    calls: an attempt that failed is added to them.
-    """
-    name = displayed_url(url)
-    address = server_host(url)
-    host, _, port = address.rpartition(":")
-    began, started_at = time.monotonic(), time.time()
-    try:
-        async with asyncio.timeout(REACH_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except OSError as error:  # also a TimeoutError
-        reason = error
-        if isinstance(error, TimeoutError):
-            reason = TimeoutError(f"no answer within {REACH_S:g} s")
-        unreachable = unavailable(name, reason)
-        call = ServerCall(
-            system="redis" if parse_server_url(url).scheme in REDIS else "postgresql",
-            operation="connect",
-            host=address,
-            started_at=started_at,
-            duration_s=time.monotonic() - began,
-            error=unreachable.kind,
-        )
-        calls.append(call)
-        raise unreachable from error
-    writer.close()
