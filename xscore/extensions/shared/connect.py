@@ -28,6 +28,7 @@ from xscore.extensions.shared.server import (
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
+from xscore.extensions.shared.unsent import UnsentTurns
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
@@ -208,7 +209,8 @@ async def open_shared_resources(
 
     note: tells the user when the server goes away, and when it is back.
     clock: Unix seconds.
-    connection: of the store that remembers whether the server was away; None: nothing does.
+    connection: of the store that remembers whether the server was away, and what it lacks; None:
+        nothing does.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is
     named.
     """
@@ -219,8 +221,10 @@ async def open_shared_resources(
         )
     calls: list[ServerCall] = []
     outages: OutageMemory | None = None
+    notes: UnsentTurns | None = None
     if connection is not None:
         outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
+        notes = UnsentTurns(connection, shared_server_name(settings), clock=clock)
     factory = server_factory(settings, calls)
     knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
     if not settings.require:
@@ -239,7 +243,7 @@ async def open_shared_resources(
         stack.push_async_callback(link.aclose)
         if outages is not None:
             stack.callback(_remember, outages, link)
-        through = SharedJudgmentStore(judgments, link)
+        through = SharedJudgmentStore(judgments, link, notes=notes)
         stack.push_async_callback(through.aclose)
         if settings.max_usd_day is not None:
             shared_budget = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
