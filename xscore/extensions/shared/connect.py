@@ -8,11 +8,12 @@ they are many.
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
+from xscore.cache.keys import FIRST_DRAW
 from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.knock import ServerKnock
@@ -36,6 +37,7 @@ from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records.calls import ServerCall
+from xscore.records.judgment import JudgeIdentity, Judgment
 from xscore.records.reports import DoctorFinding, ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
@@ -184,6 +186,12 @@ class SharedStores(SpendingStores):
         shared = SharedRates(local, self.link, bucket=bucket)
         self.stack.push_async_callback(shared.aclose)
         return shared
+
+    async def judged_elsewhere(
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+    ) -> Mapping[str, Judgment]:
+        """Return what the server has of these contents, by content hash."""
+        return await self.sent.judged_there(turn_key, judge, hashes, sample)
 
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to the server so far."""

@@ -13,6 +13,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from xscore.cache.heartbeat import Heartbeat
@@ -20,7 +21,7 @@ from xscore.cache.judgment_store import Claims, JudgmentStore, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
 from xscore.cache.lease import HEARTBEAT_S, LEASE_S
 from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import MOST_AT_ONCE
+from xscore.extensions.shared.server import MOST_AT_ONCE, SharedServer
 from xscore.extensions.shared.unsent import UnsentTurns
 from xscore.platform.errors import SharedUnavailable, StoreError
 from xscore.platform.processes import random_hex
@@ -31,6 +32,10 @@ GATHER_S = 0.1
 CATCH_UP_S = 1.0
 """How long the end of a turn waits for what earlier turns could not send; the rest is sent by the
 next one."""
+SAMPLED = 64
+"""About as many contents are asked for first."""
+MOST_LOOKED_UP = 5_000
+"""Contents of one request that only reads."""
 MOST_KEPT = 50_000
 """Judgments that wait while the server is away: some 20 MB."""
 
@@ -87,6 +92,37 @@ class SharedJudgmentStore:
         """Return the claims that keep all who share the server from paying for the same contents of
         a turn."""
         return SharedClaims(self, turn_key, judge, sample)
+
+    async def judged_there(
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int
+    ) -> dict[str, Judgment]:
+        """Return what the server has of these contents, by content hash; stored here by then.
+
+        A few are asked for first: where none of them is known, the rest is left to the claims. So
+        is everything where the server shows no sign of life yet.
+        Raises StoreError, and SharedUnavailable where it is required and away.
+        """
+        names = (turn_key, judge_key(judge), sample)
+        judgments: dict[str, Judgment] = {}
+        nothing: dict[str, Judgment] = {}
+        if not hashes or not await self.link.is_near():
+            return judgments
+        # Spread over all, since neighbours are judged together.
+        step = max(1, len(hashes) // SAMPLED)
+        sampled = set(hashes[::step])
+        others = [content for content in hashes if content not in sampled]
+        for part in (list(sampled), others):
+            for start in range(0, len(part), MOST_LOOKED_UP):
+                contents = part[start : start + MOST_LOOKED_UP]
+                judgments |= await self.link.ask(
+                    partial(_judged, names=names, contents=contents), otherwise=nothing
+                )
+            if not judgments:
+                break
+        if judgments:
+            await self.local.writer(turn_key, judge, sample)(list(judgments.values()))
+        self.catch_up_soon()
+        return judgments
 
     async def flush(self) -> None:
         """Send all that waits, unless the server is away.
@@ -184,6 +220,12 @@ class SharedJudgmentStore:
             del self._unsent[names]
         self._waiting -= len(sent)
         return True
+
+
+async def _judged(
+    server: SharedServer, *, names: JudgmentKey, contents: Sequence[str]
+) -> dict[str, Judgment]:
+    return await server.judged(names, contents)
 
 
 class SharedClaims:

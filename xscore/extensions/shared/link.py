@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 AGAIN_S = 0.1
 """Delay between two tries of one request."""
+NEAR_S = 0.05
+"""How long a request that a turn can do without waits for a first sign of life."""
 AFTER_OUTAGE_S = 0.05
 """How long a turn waits for a sign of a server that was away a short while ago."""
 CHECK_SHARE = 8
@@ -84,6 +86,20 @@ class ServerLink:
     def has_answered(self) -> bool:
         """Whether the server has answered this process."""
         return self._has_answered
+
+    async def is_near(self) -> bool:
+        """Whether the server can be asked without waiting long to find out that it is away."""
+        if self.require or self._has_answered:
+            return not self.is_unavailable
+        if self._was_away:
+            await self._find_again()
+            return not self.is_unavailable
+        try:
+            await self._reach(NEAR_S)
+        except SharedUnavailable:
+            # The first claim waits as long as it must, and says what is wrong.
+            return False
+        return True
 
     async def ask(self, request: Callable[[SharedServer], Awaitable[T]], otherwise: T) -> T:
         """Return the server's answer; while it is away, return `otherwise` at once.
