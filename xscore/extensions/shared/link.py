@@ -2,7 +2,7 @@
 
 A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
 not answered this process yet is knocked at first, beside the turn's work and before a driver is
-loaded (`knock`); where it was away in the minutes before, it is waited for only `AFTER_OUTAGE_S`.
+loaded (`knock`); where it was away in the minutes before, it is waited for only `NEAR_S`.
 A server that does not answer, or sends invalid replies, is away: one note per outage says so, the
 run continues without it at once, and it is tried in the background until it answers, which is noted
 as well. If it is required, an outage ends the run instead. A server that returns damaged judgments
@@ -23,12 +23,10 @@ T = TypeVar("T")
 
 AGAIN_S = 0.1
 """Delay between two tries of one request."""
-NEAR_S = 0.05
-"""How long a request that a turn can do without waits for a first sign of life."""
-AFTER_OUTAGE_S = 0.05
-"""How long a turn waits for a sign of a server that was away a short while ago."""
+NEAR_S = 0.04
+"""How long a turn waits for a sign of life after an outage, or for what it can do without."""
 CHECK_SHARE = 8
-"""Such a server then has this part of a request's deadline to answer a first question."""
+"""A server that was away then has this part of a request's deadline to answer a first question."""
 LOOK_AGAIN_S = 2.0
 """Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
@@ -163,7 +161,7 @@ class ServerLink:
     async def _find_again(self) -> None:
         """After an outage: use a server that is back, and go on at once without one that is not."""
         try:
-            await self._reach(AFTER_OUTAGE_S)
+            await self._reach(NEAR_S)
             # Outside the deadline: on a busy machine the import of a driver takes longer.
             server = self._opened()
             async with asyncio.timeout(self._timeout_s / CHECK_SHARE):
