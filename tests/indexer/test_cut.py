@@ -25,7 +25,7 @@ def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
     """Nesting that would crash or stall a grammar is detected first: the file becomes windows, with
     a note."""
     pieces, _, note = cut_file(source_file(name, DEEP[name], window_lines=60))
-    assert "nests more than" in note
+    assert "nested more than" in note
     assert {piece.kind for piece in pieces} <= {Kind.TEXT, Kind.DOC}
     assert unseen_lines(name, DEEP[name]) == []
 

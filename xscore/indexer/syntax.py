@@ -109,7 +109,7 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     Raises GrammarGaveUp.
     """
     if _is_too_deep(data):
-        raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
+        raise GrammarGaveUp(f"nested more than {MAX_DEPTH} deep")
     parser, query = load_queries(language)
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
@@ -118,7 +118,7 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     # crashes the interpreter (tree-sitter 0.26.1). The kernel ends the process instead.
     tree = parser.parse(parsed)
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
-        raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
+        raise GrammarGaveUp(f"code nested more than {MAX_TREE_DEPTH:,} deep")
     matches = QueryCursor(query).matches(tree.root_node)
     syntax = collect(data, matches)
     syntax.places = name_places(
