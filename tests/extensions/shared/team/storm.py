@@ -10,6 +10,7 @@ again: what was stated must be on the server once, and once in every store of it
 import argparse
 import json
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -136,21 +137,23 @@ class Storm:
         )
 
     def rage(self, seconds: float) -> None:
-        """Kill members and servers, cut and slow down the network, for so long; each fault once
-        before any comes again."""
+        """Kill members and servers, cut and slow down the network, for so long, and until each
+        fault has come once; none comes again before all others have."""
         until = time.monotonic() + seconds
         waiting: list[tuple[str, str]] = []
-        while time.monotonic() < until:
+        struck = 0
+        while time.monotonic() < until or struck < len(self._all_faults()):
+            struck += 1
             time.sleep(self.chance.uniform(0.3, 1.5))
             if not waiting:
                 waiting = self._all_faults()
                 self.chance.shuffle(waiting)
-            what, kind = waiting.pop()
+            fault, kind = waiting.pop()
             began = time.time()
-            self._strike(what, kind)
+            self._strike(fault, kind)
             if kind == self.hot:
                 self.away.append((began, time.time()))
-            self.faults[f"{what} {kind}".strip()] += 1
+            self.faults[f"{fault} {kind}".strip()] += 1
 
     def _all_faults(self) -> list[tuple[str, str]]:
         faults = [("kill", "member")] * 2
@@ -160,8 +163,8 @@ class Storm:
             faults.append((REPLACED, "redis"))
         return faults
 
-    def _strike(self, what: str, kind: str) -> None:
-        match what, kind:
+    def _strike(self, fault: str, kind: str) -> None:
+        match fault, kind:
             case "kill", "member":
                 place = self.chance.randrange(PROCESSES)
                 self.processes[place].send_signal(signal.SIGKILL)
@@ -172,18 +175,15 @@ class Storm:
                 time.sleep(self.chance.uniform(0.0, 2.0))
                 self.servers[kind].start()
             case "cut", _:
-                self.networks[kind].cut(self.chance.uniform(0.2, 3.0))
+                self.networks[kind].cut(self.chance.uniform(0.2, 2.0))
             case "slow", _:
                 delay_s = self.chance.uniform(0.1, 3.0)
-                self.networks[kind].slow_down(self.chance.uniform(0.5, 3.0), delay_s=delay_s)
+                self.networks[kind].slow_down(self.chance.uniform(0.5, 2.0), delay_s=delay_s)
             case _:
                 # As a failover to a replica that had received nothing.
                 self.servers[kind].kill()
                 self.emptied_at.append(time.time())
-                for file in (self.home / kind).rglob("*.aof"):
-                    file.unlink()
-                for file in (self.home / kind).rglob("*.rdb"):
-                    file.unlink()
+                shutil.rmtree(self.home / kind / "appendonlydir")
                 self.servers[kind].start()
 
     def stop(self) -> None:
