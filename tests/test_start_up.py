@@ -115,7 +115,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    check_own_modules(modules, limit=119)
+    check_own_modules(modules, limit=120)
     # No package is searched, no rule parsed.
     unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules
@@ -129,7 +129,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     modules = modules_loaded(
         repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
     )
-    check_own_modules(modules, limit=134)
+    check_own_modules(modules, limit=135)
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {
         "xscore.providers.openai",
@@ -221,7 +221,7 @@ def test_an_index_of_an_edit_loads_no_grammar(repository: Path) -> None:
     """Without a change no rule of redaction is loaded; after one, neither a grammar nor what cuts
     files."""
     unchanged = modules_loaded(repository, "index")
-    check_own_modules(unchanged, limit=88)
+    check_own_modules(unchanged, limit=89)
     assert not {"xscore.store.redaction", "xscore.indexer.languages", "tree_sitter"} & unchanged
     (repository / "cart.py").write_text(
         'def total(items):\n    """Sum all prices."""\n    return sum(items)\n'

@@ -91,12 +91,12 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
     answer = replace(ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy))
     shown = unstyle(answer_account.render_near_misses(answer))
     assert (
-        "README.md::Usage 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
+        "README.md:41-77 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
     )
     assert unstyle(answer_account.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
     assert unstyle(answer_account.render_near_misses(alone)).startswith(
-        "nearest below the threshold of 0.5: README.md::Usage 0.40"
+        "nearest below the threshold of 0.5: README.md:41-77 0.40"
     )
 
 

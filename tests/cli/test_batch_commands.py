@@ -113,7 +113,8 @@ def test_a_batch_names_its_own_judge_where_decisions_were_chosen(
     by_chat = json.loads(run(*submit, "--dry-run", "--json").stdout)
     monkeypatch.setenv("XSCORE_JUDGE_WIRE", "decisions")
     done = run(*submit, "--dry-run", "--json")
-    assert json.loads(done.stdout) == by_chat and by_chat["judge"] == "openai:judge-2"
+    assert by_chat["judge"] == by_chat["judge_option"] == "openai:judge-2"
+    assert json.loads(done.stdout) == by_chat | {"judge_option": "openai-chat:judge-2"}
     assert "`--judge openai-chat:judge-2`" in done.stderr and "`xscore batch run`" in done.stderr
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.terminals import shown_on_terminal
 from xscore.cli.judging_phrases import render_progress
+from xscore.cli.phrases import render_index_progress
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
 from xscore.records.events import IndexProgress, Leader, Progress, StageBegan
@@ -135,3 +136,11 @@ print("finished", file=sys.stderr, flush=True)
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "word "
     assert "finished" in done.stderr
+
+
+def test_an_index_run_says_how_long_it_takes_once_its_rate_is_known() -> None:
+    """Its first file takes as long as the start of the parsing processes."""
+    beginning = render_index_progress(IndexProgress(files=1, of=900, elapsed_s=1.2))
+    assert beginning == "1 of 900 files"
+    underway = render_index_progress(IndexProgress(files=300, of=900, elapsed_s=6.0))
+    assert underway == "300 of 900 files · 50/s · 12 s left"

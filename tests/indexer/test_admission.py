@@ -62,6 +62,20 @@ def test_bytes_that_stay_out(data: bytes, path: str, reason: str) -> None:
         decode_text(data, path, max_line_chars=5000)
 
 
+def test_a_long_line_among_others_loses_its_middle() -> None:
+    """A file of tests with one long string is a file of tests; its quotes still close, and a secret
+    in the middle of the cut leaves no half."""
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    line = f'EXPECTED = "{"x" * 480} {key} {"y" * 6_000}"'
+    code = "def test_it():\n    assert render() == EXPECTED\n" * 200
+    first, _, rest = decode_text(f"{line}\n{code}".encode(), "a.py", max_line_chars=5000).partition(
+        "\n"
+    )
+    assert rest == code
+    assert first.startswith('EXPECTED = "x') and first.endswith('y"') and len(first) < 1_100
+    assert "ghp_" not in first
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [

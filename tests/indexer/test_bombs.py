@@ -34,7 +34,7 @@ def test_what_takes_too_much_without_a_grammar_is_left_out() -> None:
     cost = file_cost("notes.txt", "One line.", window_lines=0)  # which no setting allows
     assert (cost.rows, cost.note) == (
         0,
-        "notes.txt: it needed too much time or memory even without its grammar; left out",
+        "too much time or memory needed, even without the grammar; left out",
     )
 
 
@@ -89,6 +89,6 @@ def test_without_a_process_nothing_is_parsed_until_there_is_one(
     report = json.loads(done.stdout)
     assert report["memories"]["by_kind"] == {"text": 1}
     assert report["notes"] == [
-        "shop.py: no process could be started to parse it; cut into windows of lines"
+        "shop.py: no process could be started to parse; cut into windows of lines"
     ]
     assert index(root)["memories"]["by_kind"] == {"function": 1}

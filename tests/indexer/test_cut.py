@@ -16,7 +16,7 @@ DEEP = {
     "staircase.yaml": "".join(" " * depth + "a:\n" for depth in range(400)),
     "marks.yaml": "- " * 1_000 + "x",
     "quotes.md": "> " * 2_000 + "x",
-    "templates.js": "`${" * 300 + "}`" * 300,
+    "templates.js": "`${" * 1_100 + "}`" * 1_100,
 }
 
 
@@ -25,9 +25,17 @@ def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
     """Nesting that would crash or stall a grammar is detected first: the file becomes windows, with
     a note."""
     pieces, _, note = cut_file(source_file(name, DEEP[name], window_lines=60))
-    assert "nests more than" in note
+    assert "nested more than" in note
     assert {piece.kind for piece in pieces} <= {Kind.TEXT, Kind.DOC}
     assert unseen_lines(name, DEEP[name]) == []
+
+
+def test_brackets_in_strings_nest_nothing() -> None:
+    """A file that tests terminal codes opens hundreds of brackets in its strings."""
+    codes = "".join(f'    assert shown() == "\\x1b[38;5;{code}m"\n' for code in range(1_200))
+    pieces, _, note = cut_file(source_file("a.py", f"def test_it():\n{codes}", window_lines=60))
+    assert note == ""
+    assert [piece.entity for piece in pieces] == ["test_it"]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_large_files_are_parsed_apart(index: Index) -> None:
     )
     report = index.run(root)
     assert report.memories.by_kind == {"function": 3001, "text": 1}
-    assert report.notes == ("deep.json: it nests more than 200 deep; cut into windows of lines",)
+    assert report.notes == ("deep.json: nested more than 200 deep; cut into windows of lines",)
 
 
 @pytest.mark.verify
@@ -196,3 +196,13 @@ def test_no_file_takes_much_memory(tmp_path: Path, connection: sqlite3.Connectio
             for row in range(int(str(start)), int(str(end)) + 1)
         }
         assert len(seen) == len(text.splitlines()), name
+
+
+def test_files_with_one_note_share_a_line(index: Index) -> None:
+    """Hundreds of files of one kind (colored output, minified data) do not fill a terminal."""
+    nested = "[" * 300 + "]" * 300
+    root = index.make({f"deep_{number}.json": nested for number in range(3)})
+    report = index.run(root)
+    assert report.notes == (
+        "deep_0.json and 2 more files: nested more than 200 deep; cut into windows of lines",
+    )

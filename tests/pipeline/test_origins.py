@@ -17,6 +17,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.database import transaction
 from xscore.records.memory import Kind, Layer, Memory, MemoryOrigin, MemorySource
 from xscore.records.turn import Turn
+from xscore.store.lookup import find_memories
 from xscore.store.memory_writer import make_memory, write_memory
 from xscore.store.store import Store
 
@@ -86,13 +87,13 @@ async def test_its_place_outlives_the_file_of_that_name(shop: Path, server: Open
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         await pipeline.index()
         store_all(pipeline.store, misleading)
-        found_by_path = {memory.id for memory in pipeline.store.find(PRICES)}
+        found_by_path = {memory.id for memory in find_memories(pipeline.store, PRICES)}
         assert found_by_path and misleading.id not in found_by_path
         (shop / PRICES).unlink()
         (shop / ".gitignore").write_text("prices.py\n", "utf-8")
         await pipeline.index()
-        assert pipeline.store.find(misleading.id) == [misleading]
-        assert pipeline.store.find(PRICES) == []
+        assert find_memories(pipeline.store, misleading.id) == [misleading]
+        assert find_memories(pipeline.store, PRICES) == []
         assert misleading.id in {candidate.id for candidate in pipeline.store.pool()}
 
 
@@ -103,10 +104,10 @@ async def test_it_is_exported_and_shown_with_its_place(shop: Path, server: OpenA
         store_all(pipeline.store, commit)
         taken = snapshot_file(take_snapshot(pipeline.store), secret=pipeline.store.secret)
         await pipeline.forget(commit.id)
-        assert pipeline.store.find(commit.id) == []
+        assert find_memories(pipeline.store, commit.id) == []
         pipeline.store.connection.execute("DELETE FROM erased_memory")
         import_snapshot(pipeline.store, taken, name="snapshot")
-        assert pipeline.store.find(commit.id) == [commit]
+        assert find_memories(pipeline.store, commit.id) == [commit]
     body = memory_json(commit)
     assert (body["origin"], body["place"], body["path"]) == ("commit", COMMIT, "")
     assert COMMIT in render_memory(commit, (), now=NOW)

@@ -41,6 +41,22 @@ def test_the_frame_of_a_question_is_no_evidence() -> None:
     assert scores(pool, "split the work")["m2"] > 0
 
 
+def test_lines_about_tests_and_lint_alone_say_nothing() -> None:
+    """Further lines that only ask for tests, a changelog or lint change no score; a line with a
+    subject does, and so does upkeep that stands first."""
+    pool = made(
+        ("rework_cache", "rework the handling of the line cache"),
+        ("lint", "lint all files, add a changelog"),
+        ("split_docs", "split the docs"),
+    )
+    task = "Rework linecache handling"
+    plain = scores(pool, task)
+    upkeep = "\n\n* lint\n* Add changelog\n- fix the tests\n"
+    assert scores(pool, task + upkeep) == plain
+    assert scores(pool, f"{task}\n* split docs")["m2"] > plain["m2"] == 0
+    assert scores(pool, "Fix lint\n* add changelog")["m1"] > 0
+
+
 def test_an_option_is_its_name_in_code() -> None:
     """`--no-ignore` finds `no_ignore` before text that only says `ignore`."""
     by_id = scores(

@@ -123,13 +123,10 @@ WIRES = ("decisions", "systemone")
 FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 
 
-def decision_blocks() -> list[str]:
-    """Return the fenced blocks on decision models: a question; each API's request and reply; each
-    one's rated answer.
-    """
-    return re.findall(
-        r"^```\w+\n(.*?)\n```$", PAGE.partition("## Decision models")[2], re.DOTALL | re.MULTILINE
-    )
+def blocks_after(words: str) -> list[str]:
+    """Return the fenced blocks that follow these words of the page."""
+    assert words in PAGE
+    return re.findall(r"^```\w+\n(.*?)\n```$", PAGE.partition(words)[2], re.DOTALL | re.MULTILINE)
 
 
 def decision_provider(wire: str) -> DecisionProvider:
@@ -151,17 +148,12 @@ def asked(form: DecisionForm) -> Request:
 
 
 @pytest.mark.parametrize("wire", DecisionWire)
-def test_every_wire_of_decisions_has_its_route_on_the_page(wire: DecisionWire) -> None:
-    """The provider of a wire's own name goes to the route that the page shows."""
-    assert f"`POST {{base_url}}{DECISION_HOSTS[wire].route}`" in PAGE
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: str) -> None:
+def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: DecisionWire) -> None:
     """The bodies are the examples with rubric, turn and question filled in; the reply is read as
     documented."""
-    request, at = asked(DecisionForm.PREDICATE), 1 + 2 * WIRES.index(wire)
-    question, shown, reply = decision_blocks()[0], *decision_blocks()[at : at + 2]
+    request = asked(DecisionForm.PREDICATE)
+    question = blocks_after("## Decision models")[0]
+    shown, reply = blocks_after(f"`POST {{base_url}}{DECISION_HOSTS[wire].route}`")[:2]
     words = {"<rubric>": request.system, "<turn>": turn_block(TURN), "<question>": question}
     for name, text in words.items():
         shown = shown.replace(name, json.dumps(text)[1:-1])
@@ -176,7 +168,7 @@ def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
     """The page's labels and score are the code's."""
     request, answer = (
         asked(DecisionForm.SCORE),
-        json.loads(decision_blocks()[5 + WIRES.index(wire)]),
+        json.loads(blocks_after("Two answers to it")[WIRES.index(wire)]),
     )
     reply = {"model": "m-1", "answers": [answer] if wire == "decisions" else {"m1": answer}}
     completion = decision_provider(wire).read(json.dumps(reply).encode(), {}, request)

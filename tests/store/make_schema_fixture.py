@@ -55,7 +55,7 @@ TASK = "count the eggs of the heron"
 NOW = 1_790_000_000.0
 JOB, PLAN, CONTEXT, PIECES = "b_job", "{}", "{}", "[]"
 BY_HAND = {
-    "vec": ["('{memory}', 'openai/small', x'00')"],
+    "vec": ["('{memory}', 'openai/small', x'00', x'')"],
     "untrusted_score": [],
     "runner": ["('r_gone', 1, 'elsewhere', 1.0)"],
     "claim": ["(1, 'c_gone', 'r_gone')"],
@@ -88,6 +88,7 @@ BY_HAND = {
     "stale_memory": ["('{memory}', 1)"],
     "occurrence": ["('o_one', '{memory}', '')"],
     "checkpoint": ["('c', 1.0, '{{}}')"],
+    "unpacked_version": ["(900, 0)"],
 }
 """Rows of tables that no part of the package filled."""
 

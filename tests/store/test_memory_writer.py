@@ -2,10 +2,13 @@
 
 from tests.store.conftest import function, put
 from tests.store.generated_secrets import SECRET
+from xscore.platform import database
 from xscore.platform.hashing import content_hash
 from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_writer
+from xscore.store.lookup import find_memories
 from xscore.store.store import Store
+from xscore.store.vector_rows import all_vectors, put_vectors
 
 
 def test_no_part_of_a_memory_carries_a_secret_in() -> None:
@@ -84,7 +87,7 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     put(store.connection, function(created_at=1.0, importance=0.9))
     store.connection.execute("UPDATE memory_row SET access_count = 3, accessed_at = 7.0")
     put(store.connection, function(text="def f(): return 2", created_at=5.0, updated_at=20.0))
-    (stored,) = store.find("a.py::f")
+    (stored,) = find_memories(store, "a.py::f")
     assert (stored.created_at, stored.importance, stored.access_count, stored.accessed_at) == (
         1.0,
         0.9,
@@ -109,11 +112,12 @@ def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
     it."""
     original, moved = function("alpha"), function("alpha", start_line=7)
     put(store.connection, original)
-    store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (original.text_hash,))
+    with database.transaction(store.connection):
+        put_vectors(store.connection, "bought", [(original, b"\0\1")])
     put(store.connection, moved)
-    assert store.vectors("bought") == [(original.id, b"\0")]
+    assert all_vectors(store.connection, "bought") == [(original.text_hash, b"\0\1")]
     put(store.connection, function("alpha", text="def alpha(): return gamma"))
-    assert store.vectors("bought") == []
+    assert all_vectors(store.connection, "bought") == []
 
 
 def test_what_is_written_comes_back_whole(store: Store) -> None:
@@ -138,4 +142,4 @@ def test_what_is_written_comes_back_whole(store: Store) -> None:
         created_at=2.0,
     )
     put(store.connection, memory)
-    assert store.find(memory.id) == [memory]
+    assert find_memories(store, memory.id) == [memory]

@@ -26,6 +26,7 @@ from xscore.store import turn_history
 from xscore.store.checkpoints import list_checkpoints
 from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
+from xscore.store.vector_rows import read_sketches
 from xscore.store.working_session import load_session
 
 OLDER = [
@@ -114,6 +115,18 @@ def test_names_in_statements_are_found_again(path: Path) -> None:
         assert {hint for (hint,) in connection.execute("SELECT hint FROM mention")} == set(
             hints.values()
         )
+
+
+def test_vectors_of_an_older_store_get_their_sketches(path: Path) -> None:
+    """A search by signs finds what was embedded before there were sketches."""
+    write_older_store(path, 8)
+    vector, text_hash = b"\x00\x3c\x00\xbc" * 32, "5f" * 16
+    with closing(sqlite3.connect(path)) as older:
+        older.execute("INSERT INTO vec VALUES (?, 'small', ?)", (text_hash, vector))
+        older.commit()
+    with closing(connect_store(path)) as connection:
+        sketches = read_sketches(connection, "small", dimensions=64)
+    assert sketches == b"\x55" * 8 + b"\x5f" * 16
 
 
 def test_a_change_of_the_schema_has_a_number_and_a_step() -> None:

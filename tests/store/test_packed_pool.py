@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,13 @@ from tests.proof.linked_worktrees import MAIN, TEXTS, Worktrees
 from tests.proof.linked_worktrees import index as index_store
 from tests.statements import decide
 from xscore.indexer.index import index_repository
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.prepare import DAMAGED_PACKS
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.paths import find_root
 from xscore.records.candidates import Candidate
-from xscore.settings import IndexSettings, Settings
+from xscore.records.receipt import Answer
+from xscore.settings import IndexSettings, JudgeSettings, Settings
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.packed_pool import are_packs_due, pack_versions
 from xscore.store.store import Store
@@ -202,22 +205,68 @@ def test_what_fits_into_no_pack_is_read_by_its_rows(store: Store, unusual: str) 
     assert are_packs_due(store.connection)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "DELETE FROM version_pool WHERE number = (SELECT min(number) FROM version_pool)",
-        "UPDATE version_pool SET identities = substr(identities, 2)",
-        "UPDATE version_pool SET numbers = x''",
-        "UPDATE version_pool SET kinds = 'é'",
-        "UPDATE version_pool SET entities = entities || char(31)",
-        "UPDATE version_pool SET terms = x'00'",
-    ],
-)
+DAMAGES = [
+    "DELETE FROM version_pool WHERE number = (SELECT min(number) FROM version_pool)",
+    "UPDATE version_pool SET identities = substr(identities, 2)",
+    "UPDATE version_pool SET numbers = x''",
+    "UPDATE version_pool SET kinds = 'é'",
+    "UPDATE version_pool SET kinds = CAST(x'ff' AS TEXT)",
+    "UPDATE version_pool SET entities = entities || char(31)",
+    "UPDATE version_pool SET terms = x'00'",
+    "UPDATE version_pool SET terms = x''",
+    "UPDATE version_pool SET updated_at = 'now'",
+    "UPDATE version_pool SET updated_at = 9e999",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_pack_hides_nothing(store: Store, damage: str) -> None:
-    """A pack that is missing or cut is damage, not a smaller pool."""
+    """Rows are read instead, and the next index run packs them again."""
+    expected = read(store)
     store.connection.execute(damage)
+    damaged = store.fetch(with_terms=True)
+    assert damaged.has_damaged_packs and (damaged.candidates, vectors_of(damaged)) == expected
+    assert packs(store.connection) == 0 and are_packs_due(store.connection)
+    index(store)
+    assert packs(store.connection) > 0 and versions_without(store.connection) == 0
+    healed = store.fetch(with_terms=True)
+    assert not healed.has_damaged_packs
+    assert (healed.candidates, vectors_of(healed)) == expected
+
+
+def test_a_damaged_pack_is_passed_over_while_another_process_writes(store: Store) -> None:
+    """Nobody is waited for: rows are read, and the packs stay for a later turn to drop."""
+    expected = read(store)
+    store.connection.execute(DAMAGES[1])
+    with closing(sqlite3.connect(store.root.store_file)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert read(store) == expected
+        assert packs(store.connection) > 0
+        writer.rollback()
+    assert read(store) == expected and packs(store.connection) == 0
+
+
+def test_rows_that_are_missing_are_damage(store: Store) -> None:
+    """Neither packs nor the index of the table stand in for a row that is lost."""
+    store.connection.execute("PRAGMA ignore_check_constraints = ON")
+    store.connection.execute(DAMAGES[1])
+    store.connection.execute("DELETE FROM memory_view WHERE view = 'whole'")
     with pytest.raises(StoreDamaged):
-        store.fetch(with_terms=True)
+        store.fetch()
+
+
+async def test_a_turn_with_a_damaged_pack_warns_once(store: Store, root: Path) -> None:
+    """It keeps what it would have kept; the next turn has nothing to say."""
+    settings = Settings(judge=JudgeSettings(model="lexical"))
+    store.connection.execute(DAMAGES[1])
+    answers: list[Answer] = []
+    for _ in range(2):
+        async with Pipeline.open(root, settings) as pipeline:
+            answers.append(await pipeline.context("sum the items of the cart"))
+    first, second = answers
+    assert DAMAGED_PACKS in first.warnings
+    assert DAMAGED_PACKS not in second.warnings
+    assert first.selected and first.selected == second.selected
 
 
 def test_an_index_that_ended_before_is_packed_by_the_next(root: Path) -> None:

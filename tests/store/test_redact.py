@@ -174,6 +174,10 @@ INNOCENT = [
     "\tPassword: pbkdf2Password,",
     "login(user, password=base64_password, once=True)",
     "login(user, password=user1_password, once=True)",
+    "host, port, access_key, secret_key = s3_connection",
+    "axios.CancelToken = CancelToken$1;",
+    "if (password == user2NamesPassword1) return",
+    "a = x; token = tokens; b = y",
     "f(token: crypto::Secp256k1Key, at: u64)",
     "f(secret: K8sServiceAccount, namespace: string)",
     "docker run -u node:node app",
@@ -237,6 +241,7 @@ fragment = st.one_of(
     forged.map(lambda forge: forge.pem("PRIVATE KEY")[0]),
     forged.map(lambda forge: " ".join(provider_keys(forge).values())),
     st.sampled_from(["İ", "ß", "pass\u212aey api_\u212aey=", "\ud800", "\x00", "\r\n", "\u2028"]),
+    st.sampled_from(["\x1b[31m", "\x1b", "\u0301", "user = bob, password = ", "password=" * 40]),
 )
 
 
@@ -286,6 +291,10 @@ ADVERSARIAL = [
     "--password-",
     "password is ",
     "password for x ",
+    "password=\u200b",
+    "p\u200bassword=x1\u200b",
+    "password\x1b[0m=",
+    "\x1b[",
 ]
 
 
@@ -300,7 +309,60 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     )
 
 
-@pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u2060", "\xad", "\u202e", "\ufe0f"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user = bob, password = {}",
+        "user = bob, password = {}, host = db",
+        "connect(user = bob, password= {}, x = 1)",
+        "host = db user = bob password = {} dbname = x",
+        "user=bob; password ={}; x",
+        "a, api_key = {} b",
+    ],
+)
+def test_blanks_around_the_sign_hide_nothing_inside_a_line(text: str) -> None:
+    """As at the start of one."""
+    for prose in (False, True):
+        redacted = redact(text.format("hunter2Xy9kk"), prose=prose).text
+        assert "hunter2" not in redacted and redacted.count("<SECRET:") == 1, redacted
+
+
+CHAINS = [
+    "password=",
+    "password=\u200b",
+    "password=\xad",
+    "&password=",
+    "://auth&secret=",
+    "ghp_" + "Zq8" * 9 + "sess=",
+    "password: ",
+    "pwd is ",
+]
+
+
+@pytest.mark.parametrize("unit", CHAINS)
+@pytest.mark.parametrize("times", [31, 33, 600, 4_000])
+def test_no_chain_of_names_outlasts_the_passes(unit: str, times: int) -> None:
+    """What follows the last name of a long word is redacted, and a second time changes nothing."""
+    once = redact(f"{unit * times}password=hunter2Xy9kk", prose=True)
+    assert "hunter2" not in once.text
+    assert redact(once.text, prose=True).count == 0
+
+
+@pytest.mark.parametrize("times", [1, 31, 600])
+def test_a_secret_at_the_end_of_a_long_address_is_found(times: int) -> None:
+    """However many words before it name one: an address has no blank."""
+    address = "https://x.org/?" + "key=a&" * times + "access_token=hunter2Xy9kkQ1"
+    assert redact(f"see {address} there").text.endswith("access_token=<SECRET:token> there")
+
+
+UNSEEN = [
+    *("\u200b", "\u200d", "\u2060", "\xad", "\u202e", "\ufe0f", "\u0301", "\u20d2"),
+    *("\x00", "\x08", "\x1b", "\x7f", "\x1b[31m", "\x1b[38;5;9m"),
+]
+"""Nothing of it takes up room of its own: controls, colors of terminals, marks on other letters."""
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
 def test_nothing_unseen_parts_a_secret_or_its_name(unseen: str) -> None:
     """The rules see through it wherever it stands, alone and among other texts; clean text with it
     stays as it is."""
@@ -319,7 +381,9 @@ def test_nothing_unseen_parts_a_secret_or_its_name(unseen: str) -> None:
     assert find_literals(texts[2:], prose=False).is_clean
 
 
-@pytest.mark.parametrize("unseen", ["\u200b", "\u200f", "\xad", "\ufeff"])
+@pytest.mark.parametrize(
+    "unseen", ["\u200b", "\u200f", "\xad", "\ufeff", "\x00", "\x1b[1m", "\u0301"]
+)
 def test_nothing_unseen_hides_a_private_key(unseen: str) -> None:
     """Neither in the fence above it nor in its body, closed or cut off."""
     body = "MIIEpAIBAAKCAQEA7bq8Xz9YkQh3P0sVn1mW2rT4uE6oL8iJ"

@@ -12,6 +12,7 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Edge, Kind, Layer, MemoryStatus, Relation
 from xscore.settings import Settings
 from xscore.store.link_rows import state_edges
+from xscore.store.lookup import find_memories
 from xscore.store.memory_rows import select_memories
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 
@@ -237,4 +238,4 @@ def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:
     with pytest.raises(StoreDamaged):
         store.pool()
     with pytest.raises(StoreDamaged):
-        store.find("a.py::f")
+        find_memories(store, "a.py::f")

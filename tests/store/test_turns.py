@@ -15,6 +15,7 @@ from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
 from xscore.store import turn_history, turns
 from xscore.store.events import EventName
+from xscore.store.lookup import find_memories
 from xscore.store.memory_queries import latest_exchanges
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnStart, TurnState
@@ -140,7 +141,7 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     identifier = begin(store, Turn(task="t"), "k", now=1.0)
     verdict = SelectionOutcome((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
     finish(store, identifier, verdict=verdict, now=2.0)
-    (used,) = store.find(memory.id)
+    (used,) = find_memories(store, memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)
     payloads = {
         event.name: event.payload for event in list_events(store.connection, subject=identifier)

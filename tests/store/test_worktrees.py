@@ -16,6 +16,7 @@ from xscore.records.memory import MemoryStatus
 from xscore.records.turn import Turn
 from xscore.store import file_versions, index_rows, memory_views, memory_writer
 from xscore.store.graph import follow_links
+from xscore.store.lookup import find_memories
 from xscore.store.mention_links import link_mentions
 from xscore.store.opening import connect_store
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
@@ -61,8 +62,8 @@ def test_an_edit_is_seen_where_it_was_made(world: Worktrees, stores: tuple[Store
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
     assert held(first.connection) == before
-    assert {memory.entity for memory in second.find("pkg/b.py")} > {
-        memory.entity for memory in first.find("pkg/b.py")
+    assert {memory.entity for memory in find_memories(second, "pkg/b.py")} > {
+        memory.entity for memory in find_memories(first, "pkg/b.py")
     }
     count = first.connection.execute(COUNT).fetchone()
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][1])
@@ -78,11 +79,11 @@ def test_uses_belong_to_a_memory_in_all_its_versions(
     """A version made by an edit begins with the counts of the others, and a use anywhere counts in
     each."""
     first, second = stores
-    (run,) = first.find("pkg/b.py::run")
+    (run,) = find_memories(first, "pkg/b.py::run")
     count_use(first.connection, [run.id], now=5.0)
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
-    (seen_in_second,) = second.find("pkg/b.py::run")
+    (seen_in_second,) = find_memories(second, "pkg/b.py::run")
     assert (seen_in_second.id, seen_in_second.access_count, seen_in_second.accessed_at) == (
         run.id,
         1,
@@ -90,7 +91,7 @@ def test_uses_belong_to_a_memory_in_all_its_versions(
     )
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][2])
     index(first)
-    (walk,) = first.find("pkg/b.py::walk")
+    (walk,) = find_memories(first, "pkg/b.py::walk")
     assert walk.created_at == second.memories([walk.id])[walk.id].created_at
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][0])
     index(first)

@@ -11,11 +11,10 @@ pay twice, and the first result wins.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -182,27 +181,6 @@ def insert_judgments(
     # In the transaction that writes the judgments: no process sees neither claim nor judgment, and
     # pays again.
     connection.execute(_DROP_CLAIMS, (query, hashes))
-
-
-def copy_judgments(
-    connection: Connection, names: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
-) -> int:
-    """Copy the judgments of these contents that other stores of this user hold; return how many.
-    Raises StoreError.
-
-    A store that is damaged, held by another process or gone is passed over.
-    """
-    from xscore.store.siblings import opened_sibling  # few turns have one
-
-    copied: dict[str, Judgment] = {}
-    for store in stores:
-        missing = [content for content in hashes if content not in copied]
-        with suppress(StoreError), opened_sibling(store) as sibling:
-            copied |= read_judgments(sibling, names, missing)
-    if copied:
-        with database.transaction(connection):
-            insert_judgments(connection, list(copied.values()), names)
-    return len(copied)
 
 
 def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:

@@ -10,7 +10,7 @@ from xscore.cli.answer_text import cut_in_words, fill_floor, memory_name, render
 from xscore.cli.phrases import describe_unjudged, quote_task
 from xscore.cli.text_layout import faint, render_table
 from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import counted, format_place, one_line
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import FILL, PlacedBy, UnjudgedCause
 from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
@@ -124,10 +124,12 @@ def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
 
 
 def _short_name(memory: Selected) -> str:
-    """Return the name of code alone, since a path is as long as the rest of the line; or that of
-    any memory."""
+    """Return the name of code alone, since a path is as long as the rest of the line; of other
+    files the place, since a passage is named by its first words."""
     if memory.kind in PRODUCT_CODE_KINDS and memory.entity:
         return one_line(memory.entity)
+    if memory.path:
+        return format_place(memory.path, memory.start_line, memory.end_line)
     return memory_name(memory)
 
 

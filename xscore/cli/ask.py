@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
 from xscore.cli.options import (
     ANSWERER,
     COUNT,
@@ -26,6 +26,7 @@ from xscore.cli.options import (
     option,
     tuning,
 )
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, stdout_columns

@@ -19,9 +19,10 @@ from xscore.cli.judging_phrases import (
     format_maximum,
     format_total,
 )
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS
 from xscore.cli.phrases import describe_tokens
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap

@@ -18,7 +18,7 @@ from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_place, one_line
 from xscore.store.graph import ReachedNode, ends_named, entity_names, follow_links
 from xscore.store.naming import find_file, name_forms, unknown_name
-from xscore.store.purposes import file_purposes, folder_purposes
+from xscore.store.purposes import file_purposes
 from xscore.store.slices import Slice, slices_of_repository
 from xscore.store.store import Store
 
@@ -111,7 +111,6 @@ def _print_slices(path: str, flags: Flags) -> int:
             store.connection, store.root.path, uses_git=settings.index.git
         )
         file = _named_file(store, path) if path else ""
-        purposes = folder_purposes(store.connection, {slice_.folder for slice_ in slices})
     if file:
         slices = tuple(slice_ for slice_ in slices if file in slice_.files)
     body: dict[str, Any] = {"slices": []}
@@ -119,9 +118,8 @@ def _print_slices(path: str, flags: Flags) -> int:
     shows_files = bool(file) or flags.terminal.verbose
     lines: list[str] = []
     for slice_ in slices:
-        purpose = purposes.get(slice_.folder, "")
-        body["slices"].append({**record_json(slice_), "purpose": purpose})
-        lines.append(_slice_line(slice_, purpose, shows_files=shows_files))
+        body["slices"].append(record_json(slice_))
+        lines.append(_slice_line(slice_, shows_files=shows_files))
     none = "no files are linked: run `xscore index`"
     if file:
         none = f"{one_line(file)} is not in a slice: nothing links to it, or too little"
@@ -138,12 +136,12 @@ def _named_file(store: Store, path: str) -> str:
     raise unknown_name(store.connection, path)
 
 
-def _slice_line(slice_: Slice, purpose: str, *, shows_files: bool) -> str:
+def _slice_line(slice_: Slice, *, shows_files: bool) -> str:
     folder = one_line(slice_.folder) or "."
     head = f"{bold(folder)}  {counted(len(slice_.files), 'file')}  {faint('around')} "
     lines = [head + one_line(slice_.hub)]
-    if purpose:
-        lines.append(faint(f"    {one_line(purpose)}"))
+    if slice_.purpose:
+        lines.append(faint(f"    {one_line(slice_.purpose)}"))
     if shows_files:
         lines += [f"  {one_line(path)}" for path in slice_.files[1:]]
     return "\n".join(lines)

@@ -1,23 +1,19 @@
-"""Open the pipeline or the store for one command: settings are read here, with the environment and
-the flags.
+"""Read the settings of one command, with the environment and the flags, and open the store for it.
 
-One place applies the flags, so no command can forget one such as `--no-user-learning`. It decides
-nothing about a turn.
+One place applies the flags, so no command can forget one such as `--no-user-learning`. Commands
+that need the pipeline open it by `pipeline_run`, which loads it; nothing here does.
 """
 
 import os
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.git_folder import bare_repository
+from xscore.platform.errors import UsageError
 from xscore.platform.paths import (
     RepositoryRoot,
     find_root,
-    refuse_wide_folder,
     user_config_file,
     user_data_dir,
 )
@@ -28,11 +24,6 @@ from xscore.store.store import Store
 
 if TYPE_CHECKING:  # a hook has no flags, and loads no click
     from xscore.cli.flags import Flags
-    from xscore.cli.progress import TurnObserver
-    from xscore.cli.terminal import Terminal
-    from xscore.pipeline.build import Pipeline
-
-T = TypeVar("T")
 
 
 def read_settings(flags: "Flags", *, start: Path = Path()) -> "LoadedSettings":
@@ -64,58 +55,6 @@ def read_overridden(
     )
 
 
-def run_with_pipeline(
-    flags: "Flags",
-    work: "Callable[[Pipeline], Awaitable[T]]",
-    *,
-    settings: "LoadedSettings | None" = None,
-    watch: "TurnObserver | None" = None,
-    start: Path = Path(),
-    make: bool = True,
-    noun: str = "This turn",
-    late_loop: bool = False,
-) -> T:
-    """Open the pipeline around `start`, do the work, close it, whether or not the work is a turn.
-
-    Ctrl-C cancels the work; a second one exits at once.
-
-    make: create the store if it is missing.
-    noun: what the confirmation asks the user to pay for.
-    late_loop: see `run_interruptible`.
-    """
-    # Commands that only read the store run no turn.
-    from xscore.cli.interrupt import run_interruptible
-    from xscore.pipeline.build import Pipeline  # they need no pipeline either
-
-    loaded = settings or read_settings(flags, start=start)
-    # A command that opens the store alone shows no progress.
-    from xscore.cli.progress import TurnObserver
-
-    observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
-    observer.has_deadline = loaded.settings.budget.deadline_s is not None
-    if make:
-        # Before the files are listed: in a folder as wide as a home, that takes minutes.
-        refuse_wide_folder(find_root(start.resolve()))
-        _refuse_empty_folder(start, loaded.settings, flags.terminal)
-    _note_what_is_missing(start, loaded.settings, observer.note, is_new=make)
-    for warning in loaded.warnings:
-        observer.note(warning)
-
-    async def inside() -> T:
-        async with Pipeline.open(start, loaded, observer=observer, make=make) as pipeline:
-            result = await work(pipeline)
-        if pipeline.store.copy_problem:
-            observer.note(pipeline.store.copy_problem)
-        return result
-
-    try:
-        return run_interruptible(
-            inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop
-        )
-    finally:
-        observer.close()
-
-
 @contextmanager
 def opened_store(
     flags: "Flags", *, start: Path = Path(), make: bool = True, settings: "Settings | None" = None
@@ -126,7 +65,7 @@ def opened_store(
     settings: None reads them here.
     """
     chosen = settings or read_settings(flags, start=start).settings
-    _note_what_is_missing(start, chosen, flags.terminal.note, is_new=make)
+    note_what_is_missing(start, chosen, flags.terminal.note, is_new=make)
     with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         store.listen(flags.terminal.note)
         # Only turns use the copy as a store: what is stated or erased there would be lost.
@@ -135,33 +74,6 @@ def opened_store(
         yield store
     if store.copy_problem:
         flags.terminal.note(store.copy_problem)
-
-
-def _refuse_empty_folder(start: Path, settings: "Settings", terminal: "Terminal") -> None:
-    """Raise NothingMatched, before a store is made, where there is no file to read."""
-    root = find_root(start.resolve())
-    if has_store(root.store_dir):
-        return
-    if bare_repository(root.path):
-        raise NothingMatched(
-            f"there is nothing to read in {root.path}: it is a bare repository, or git's own"
-            " folder, without files",
-            hint="Go to a working tree of it (`git worktree add`, or a clone). No store was made.",
-        )
-    from xscore.indexer.index import nothing_to_read  # only where there is no store yet
-
-    reason = nothing_to_read(root, settings.index, now=time.time())
-    if reason is None:
-        return
-    kept_out = reason.files.excluded.by_reason
-    if kept_out:
-        from xscore.cli.phrases import describe_kept_out, list_kept_out  # for an error alone
-
-        terminal.notes(list_kept_out(reason.files.excluded) if terminal.verbose else ())
-        message = f"there is nothing to read in {root.path}: {describe_kept_out(kept_out)}"
-    else:
-        message = f"there is nothing to read in {root.path}: the folder is empty"
-    raise NothingMatched(message, hint="Go to a folder with source or text. No store was made.")
 
 
 def earlier_statements(root: "RepositoryRoot", settings: "Settings") -> str:
@@ -183,7 +95,7 @@ def _has_earlier_store(root: "RepositoryRoot") -> bool:
     return root.earlier_store_dir is not None and has_store(root.earlier_store_dir)
 
 
-def _note_what_is_missing(
+def note_what_is_missing(
     start: Path, settings: "Settings", note: Callable[[str], None], *, is_new: bool
 ) -> None:
     """Note that there is no store yet; if one is made now, what was stated in an earlier one."""

@@ -140,7 +140,7 @@ THREAD = [
 ]
 SESSION = [
     *THREAD,
-    option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
+    tuning("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
     tuning(
         "--no-memory",
         is_flag=True,
@@ -148,7 +148,7 @@ SESSION = [
     ),
 ]
 SCOPE = [
-    option(
+    tuning(
         "-g",
         "--glob",
         metavar="GLOB",

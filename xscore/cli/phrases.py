@@ -91,9 +91,11 @@ def describe_commits(commits: CommitCounts) -> str:
 
 def render_index_progress(progress: "IndexProgress") -> str:
     """Render the progress of the index in one plain line."""
-    rate = progress.files / max(progress.elapsed_s, 0.001)
-    time_left = format_seconds(progress.seconds_left)
-    return f"{progress.files:,} of {progress.of:,} files · {rate:.0f}/s · {time_left} left"
+    line = f"{progress.files:,} of {progress.of:,} files"
+    if progress.seconds_left is None:
+        return line
+    rate = progress.files / progress.elapsed_s
+    return f"{line} · {rate:.0f}/s · {format_seconds(progress.seconds_left)} left"
 
 
 TASK_CHARS = 72

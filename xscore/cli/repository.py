@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
 from xscore.cli.options import ANSWERER, JUDGE, NO_GIT
 from xscore.cli.phrases import describe_commits, describe_files_left, list_kept_out
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_counts, render_facts, render_table
 from xscore.platform.errors import ExitCode, UsageError

@@ -9,7 +9,7 @@ changed files asks for none.
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from xscore.indexer.first_lines import declared_encoding
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.globs import GlobList
-from xscore.store.redaction import is_secret_file, redact
+from xscore.store.redaction import find_literals, is_secret_file, redact
 
 if TYPE_CHECKING:
     from xscore.settings import IndexSettings
@@ -89,6 +89,8 @@ _BY_SUFFIX: dict[str, str] = {}
 for _reason, _suffixes in _CLASSES.items():
     _BY_SUFFIX |= dict.fromkeys(_suffixes.split(), _reason)
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
+_KEPT_OF_LONG_LINE = 500
+"""Characters at each end of a line that is too long."""
 _OTHER_TYPES = {stat.S_IFLNK: "symlink", stat.S_IFDIR: "submodule"}
 _BASELINE = r'\{\s*"attempts": \d+,\s*"calls": \d+,\s*"cost_usd": "'
 """Start of a baseline file of `report --check`, which must not be indexed."""
@@ -105,6 +107,13 @@ class AdmissionRules:
         self._max_bytes, self._max_line_chars = settings.max_file_bytes, settings.max_line_chars
         self._include = _spec(settings.include)
         self._exclude = _spec(settings.exclude)
+
+    def refusals(self, files: Sequence[tuple[str, os.stat_result]]) -> list[str]:
+        """Return for each of these paths what `refusal` returns."""
+        # All paths are searched for secrets at once: path by path it took half of a first look at a
+        # large folder.
+        literals = find_literals((path for path, _ in files), prose=False)
+        return [self.refusal(path, info, literals) for path, info in files]
 
     def refusal(
         self, path: str, info: os.stat_result, literals: "FoundLiterals | None" = None
@@ -184,15 +193,15 @@ def is_vendored(path: str) -> bool:
 def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
     """Return the text with `\\n` line ends.
 
-    Raises FileRefused for binary and minified files and data.
+    A line of more than max_line_chars loses its middle. Raises FileRefused for binary and minified
+    files and data.
     """
     text = _text(data).replace("\r\n", "\n").replace("\r", "\n")
     if path.endswith(".ipynb"):
         text = _without_outputs(text)
     if "\0" in text:
         raise FileRefused("binary")
-    if any(len(line) > max_line_chars for line in text.split("\n")):
-        raise FileRefused("long_lines")
+    text = _without_long_lines(text, max_line_chars)
     if len(data) > DATA_BYTES and path.lower().endswith(_STRUCTURED):
         raise FileRefused("data")
     if re.match(_BASELINE, text):
@@ -200,6 +209,31 @@ def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
     if re.search(_AGENT_SETTINGS, path) and "xscore" in text:
         raise FileRefused("agent_setup")
     return text
+
+
+def _without_long_lines(text: str, max_line_chars: int) -> str:
+    """Return the text with the middle of its few longer lines left out.
+
+    Raises FileRefused where they are at least half of it: such a file is minified or data, while a
+    string of 9,000 characters stands in many a file of tests.
+    """
+    lines = text.split("\n")
+    long_lines = [number for number, line in enumerate(lines) if len(line) > max_line_chars]
+    if not long_lines:
+        return text
+    if 2 * sum(len(lines[number]) for number in long_lines) >= len(text):
+        raise FileRefused("long_lines")
+    for number in long_lines:
+        # First without its secrets: one that is cut in two might not be recognised any more.
+        line = redact(lines[number]).text
+        lines[number] = line
+        if len(line) <= max_line_chars:
+            continue
+        # Both ends stay, so that what opens at one end (a quote, a bracket) closes at the other.
+        left_out = len(line) - 2 * _KEPT_OF_LONG_LINE
+        head, tail = line[:_KEPT_OF_LONG_LINE], line[-_KEPT_OF_LONG_LINE:]
+        lines[number] = f"{head} … {left_out:,} characters … {tail}"
+    return "\n".join(lines)
 
 
 def _without_outputs(notebook: str) -> str:

@@ -197,7 +197,7 @@ def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
                 run.languages_missing.add(language)
             run.secrets += parsed.secrets_redacted
             if parsed.note:
-                run.notes.append(parsed.note)
+                run.notes_of_files.setdefault(parsed.note, []).append(parsed.stamp.path)
         run.progress(len(run.changed) - run.files_left, len(run.changed))
 
 

@@ -21,6 +21,7 @@ from xscore.platform.database import transaction
 from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
+from xscore.platform.text import counted
 from xscore.records.indexing import (
     CommitCounts,
     Excluded,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "28"
+INDEX_VERSION = "29"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed
 again."""
 _SAMPLE = 1_000
@@ -66,6 +67,8 @@ class IndexRun(Struct, dict=True):
     """New files, and files whose stamp changed."""
     excluded: list[Excluded] = []
     notes: list[str] = []
+    notes_of_files: dict[str, list[str]] = {}
+    """Why a grammar was not used -> the files it was not used for."""
     is_listed: bool = True
     """Whether all files were listed before the deadline."""
     unchanged: int = 0
@@ -199,14 +202,9 @@ class IndexRun(Struct, dict=True):
         replaced."""
         if not new_files:
             return set()
-        from xscore.store.redaction import find_literals  # most index runs check no new path
-
-        # All paths are searched for secrets at once: path by path it took half of a first look at a
-        # large folder.
-        literals = find_literals((path for path, _, _ in new_files), prose=False)
+        reasons = self.rules.refusals([(path, info) for path, _, info in new_files])
         replaced: set[str] = set()
-        for path, name, info in new_files:
-            reason = self.rules.refusal(path, info, literals)
+        for (path, name, info), reason in zip(new_files, reasons, strict=True):
             if not reason:
                 replaced.add(path)
                 self.changed.append((path, name, info))
@@ -254,7 +252,18 @@ class IndexRun(Struct, dict=True):
             edges=edges,
             secrets_redacted=self.secrets,
             duration_s=duration_s,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *_render_notes(self.notes_of_files)),
             files_left=self.files_left,
             commits=self.commits,
         )
+
+
+def _render_notes(notes_of_files: dict[str, list[str]]) -> list[str]:
+    """Return one line for each note: hundreds of files may have the same."""
+    lines: list[str] = []
+    for note, paths in notes_of_files.items():
+        files = min(paths)
+        if len(paths) > 1:
+            files += f" and {counted(len(paths) - 1, 'more file')}"
+        lines.append(f"{files}: {note}")
+    return lines

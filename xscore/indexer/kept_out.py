@@ -29,7 +29,10 @@ _MEANINGS = {
     "nested_repository": ("it is a repository of its own", _ASK_THERE),
     "submodule": ("it is a submodule", _ASK_THERE),
     "too_large": ("it is larger than index.max_file_bytes", "Raise that setting."),
-    "long_lines": ("its lines are longer than index.max_line_chars", "Raise that setting."),
+    "long_lines": (
+        "most of its text is in lines longer than index.max_line_chars",
+        "Raise that setting.",
+    ),
     "ignored": (
         "a .gitignore leaves it out",
         "Take it out of the .gitignore, or let git track it.",

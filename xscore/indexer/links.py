@@ -37,10 +37,10 @@ from xscore.indexer.reach import REEXPORT_STEPS
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import folder_of
 from xscore.records.indexing import Mention
-from xscore.records.memory import BLOCK_NAME, WITHIN, Edge, Kind, Relation
+from xscore.records.memory import BLOCK_NAME, WITHIN, Edge, Kind, Relation, tested_name
 from xscore.store.encoded_files import FileMentions
 from xscore.store.link_rows import EntityRow
-from xscore.store.written_rows import NAMELESS, last_name, split_count, tested_name
+from xscore.store.written_rows import NAMELESS, last_name, split_count
 
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})

@@ -33,7 +33,7 @@ def parse_file(job: ParseJob) -> EncodedFile:
     add_languages(job.languages)
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
     drafts, uses, note = cut_file(source, without_grammar=job.without_grammar)
-    note = f"{source.path}: {note}; cut into windows of lines" if note else ""
+    note = f"{note}; cut into windows of lines" if note else ""
     return _encoded(job, source, drafts, uses, note)
 
 

@@ -21,7 +21,7 @@ from tree_sitter import Node, Parser, Query, QueryCursor, TreeCursor
 from xscore.indexer.captures import Import, Syntax, collect
 from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.imported_values import imported_values, is_class_name, name_places
-from xscore.indexer.languages import Language
+from xscore.indexer.languages import FileShape, Language
 from xscore.records.memory import CodeFacts, Kind
 
 
@@ -89,8 +89,12 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
 MAX_DEPTH = 200
 """Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the
 interpreter."""
+MAX_CODE_DEPTH = 1_000
+"""Nesting of brackets in a programming language. None of their grammars crashes at 20,000; from
+3,000 on some take seconds."""
 MAX_TREE_DEPTH = 5_000
 """Of a chain of calls, `a.b().b()`, or of operators: queries take time by the square of it."""
+_STRINGS = rb'"(?:[^"\\\n]|\\.)*+"'
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
 _MARKS, _MARK_RUN = bytes.maketrans(b"?>:", b"---"), b"-" * MAX_DEPTH
 _TABS, _DEEP_INDENT = bytes.maketrans(b"\t", b" "), b" " * MAX_DEPTH
@@ -108,8 +112,7 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
 
     Raises GrammarGaveUp.
     """
-    if _is_too_deep(data):
-        raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
+    _refuse_deep(data, language)
     parser, query = load_queries(language)
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
@@ -118,7 +121,7 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     # crashes the interpreter (tree-sitter 0.26.1). The kernel ends the process instead.
     tree = parser.parse(parsed)
     if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
-        raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
+        raise GrammarGaveUp(f"code nested more than {MAX_TREE_DEPTH:,} deep")
     matches = QueryCursor(query).matches(tree.root_node)
     syntax = collect(data, matches)
     syntax.places = name_places(
@@ -170,23 +173,41 @@ def _imported_values(
     return imported_values(root, data, places, spans, is_rust=language.module_separator == "::")
 
 
-def _is_too_deep(data: bytes) -> bool:
-    """Whether brackets or marks nest too deep, by counting."""
+def _refuse_deep(data: bytes, language: Language) -> None:
+    """Raise GrammarGaveUp where brackets, marks or indentation nest too deep, by counting."""
+    is_code = language.shape is FileShape.CODE
+    deepest = MAX_CODE_DEPTH if is_code else MAX_DEPTH
+    is_deep = _brackets_are_deep(data, deepest)
+    if is_deep and is_code:
+        # Brackets that strings leave open nest nothing: codes of a terminal, patterns, messages.
+        is_deep = _brackets_are_deep(re.sub(_STRINGS, b"", data), deepest)
+    if is_deep:
+        raise GrammarGaveUp(f"nested more than {deepest:,} deep")
+    if _marks_are_deep(data):
+        raise GrammarGaveUp(f"nested more than {MAX_DEPTH} deep")
+
+
+def _marks_are_deep(data: bytes) -> bool:
+    """Whether list marks or indentation nest too deep, by counting."""
     if _MARK_RUN in data.translate(_MARKS, b" \t"):
         runs = re.findall(_MARKS_APART, data)
         if any(len(run.translate(None, b" \t")) >= MAX_DEPTH for run in runs):
             return True
     if _DEEP_INDENT in data.translate(_TABS):
         indents = set(map(len, re.findall(_INDENT, data)))
-        if len(indents) > MAX_DEPTH:
-            return True
+        return len(indents) > MAX_DEPTH
+    return False
+
+
+def _brackets_are_deep(data: bytes, deepest: int) -> bool:
+    """Whether brackets nest too deep, by counting."""
     # Ordinary files end here; only those with many brackets are read byte by byte.
-    if data.count(b"(") + data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+    if data.count(b"(") + data.count(b"[") + data.count(b"{") <= deepest:
         return False
     depth = 0
     for bracket in data.translate(None, _NOT_BRACKETS):
         depth = depth + 1 if bracket in b"([{" else max(0, depth - 1)
-        if depth > MAX_DEPTH:
+        if depth > deepest:
             return True
     return False
 

@@ -46,10 +46,10 @@ HANG_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
 """Longest wait between two looks at the clock."""
 _RESULT = Decoder(EncodedFile)
-_CRASHED = f"its grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
-_TOO_SLOW = "its grammar took more than {:.1f} s"
-_NO_PROCESS = "no process could be started to parse it"
-_LEFT_OUT = "{}: it needed too much time or memory even without its grammar; left out"
+_CRASHED = f"the grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
+_TOO_SLOW = "the grammar took more than {:.1f} s"
+_NO_PROCESS = "no process could be started to parse"
+_LEFT_OUT = "too much time or memory needed, even without the grammar; left out"
 _START = """
 import gc, signal, sys
 gc.disable()  # until all is loaded
@@ -290,4 +290,4 @@ def _left_out(job: ParseJob) -> EncodedFile:
     add_languages(job.languages)
     path = job.stamp.path
     stamp = replace(job.stamp, language=language_of_file(path, job.text).name)
-    return encode_file(stamp, [], note=_LEFT_OUT.format(path))
+    return encode_file(stamp, [], note=_LEFT_OUT)

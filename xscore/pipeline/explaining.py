@@ -38,6 +38,7 @@ from xscore.records.memory import Kind, Memory, MemoryStatus
 from xscore.records.receipt import SAW_PURPOSES, Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.store import turns
+from xscore.store.lookup import find_memories
 from xscore.store.naming import file_of_name, name_forms, unknown_name
 from xscore.store.purposes import class_purposes, file_purposes, latest_purposes
 from xscore.store.turn_history import PastTurn
@@ -70,7 +71,7 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         unread = open_others(parts, past.turn.scope.also)
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
-        memories = memories or {memory.id: memory for memory in parts.store.find(form)}
+        memories = memories or {memory.id: memory for memory in find_memories(parts.store, form)}
     if not memories:
         if unread:
             # It may be one of theirs, which was judged in that turn.

@@ -8,7 +8,6 @@ estimate has to guess who comes first.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,7 +30,6 @@ from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjud
 from xscore.records.receipt import FinalRound
 from xscore.scorer.lexical import lexical_priors
 from xscore.settings import SelectionSettings
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -108,8 +106,8 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
     if described.identity == parts.judge.identity:
         return None
     candidates = opened.pool.candidates
-    vectors = partial(parts.store.vectors, TERM_EMBEDDER)
-    priors = lexical_priors(opened.turn, candidates, vectors, purposes=parts.store.purposes)
+    store = parts.store
+    priors = lexical_priors(opened.turn, candidates, store.term_vectors, purposes=store.purposes)
     order = sorted(candidates, key=lambda candidate: -priors.get(candidate.id, 0.0))
     first = tuple(order[:MOST_FINALISTS])
     stored = known_judgments(parts.store, opened.key, judge_key(described.identity))

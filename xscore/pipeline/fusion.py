@@ -45,6 +45,7 @@ from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.contradictions import ResolvedConflict
+    from xscore.pipeline.outdated import OutdatedMemories
 
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
@@ -212,12 +213,16 @@ def _bundle_entries(
     kept = [entry for entry in selection.kept if entry.candidate.id in memories]
     headers = store.headers({entry.candidate.path for entry in kept if entry.candidate.path})
     kept_memories = [memories[entry.candidate.id] for entry in kept]
-    changed = _changed(store, kept_memories)
-    drifts = _drifts(store, kept_memories)
+    outdated = _outdated(store, kept_memories)
     purposes = _purposes(store, kept_memories)
     entries: list[BundleEntry] = []
     for ranked in kept:
         candidate = ranked.candidate
+        changed: tuple[Citation, ...] = ()
+        drift = ""
+        if outdated is not None:
+            changed = outdated.changed.get(candidate.id, ())
+            drift = outdated.drift.get(candidate.id, "")
         entry = BundleEntry(
             memory=memories[candidate.id],
             ranked=ranked,
@@ -225,8 +230,8 @@ def _bundle_entries(
             purposes=purposes.get(candidate.path, ()),
             reason=reason_of(ranked, reasons),
             below_threshold=candidate.id in selection.filled,
-            changed=changed.get(candidate.id, ()),
-            drift=drifts.get(candidate.id, ""),
+            changed=changed,
+            drift=drift,
         )
         entries.append(entry)
     return entries
@@ -243,29 +248,15 @@ def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[st
     return purposes_to_show(store.connection, memories)
 
 
-def _changed(store: Store, memories: Iterable[Memory]) -> dict[str, tuple[Citation, ...]]:
-    """Look up which code cited by stale memories has changed."""
-    stale = [memory.id for memory in memories if memory.status is MemoryStatus.STALE]
-    # Few turns show a memory whose code has changed.
-    if not stale:
-        return {}
-    from xscore.store.evidence import citations_of  # only where a memory cites code
-
-    changed: dict[str, tuple[Citation, ...]] = {}
-    for id_, citations in citations_of(store.connection, stale).items():
-        changed[id_] = tuple(citation for citation in citations if citation.is_changed)
-    return changed
-
-
-def _drifts(store: Store, memories: Iterable[Memory]) -> dict[str, str]:
-    """Look up whether what facts name still exists, and whether documents are out of date."""
-    not_of_files = [memory for memory in memories if memory.source is not MemorySource.INDEX]
+def _outdated(store: Store, memories: Iterable[Memory]) -> "OutdatedMemories | None":
+    """Look up what no longer holds of memories that were stated; None: none is shown."""
+    stated = [memory for memory in memories if memory.source is not MemorySource.INDEX]
     # Most turns show none.
-    if not not_of_files:
-        return {}
-    from xscore.store.drift import gone_names  # only where such a memory is shown
+    if not stated:
+        return None
+    from xscore.pipeline.outdated import find_outdated  # only where such a memory is shown
 
-    return gone_names(store, not_of_files)
+    return find_outdated(store, stated)
 
 
 def _without_near_duplicates(

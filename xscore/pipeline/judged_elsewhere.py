@@ -35,5 +35,5 @@ async def with_judged_elsewhere(
     if not judgments:
         return pooled
     misses = tuple([miss for miss in pool.misses if miss.content_hash not in judgments])
-    known = {**pool.known, **judgments}
-    return replace(pooled, pool=replace(pool, known=known, misses=misses))
+    all_judgments = {**pool.known, **judgments}
+    return replace(pooled, pool=replace(pool, known=all_judgments, misses=misses))

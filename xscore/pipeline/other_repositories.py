@@ -22,6 +22,7 @@ from xscore.platform.text import join_sentences, one_line
 from xscore.records.candidates import Candidate, TermColumn
 from xscore.records.receipt import JoinedRepository
 from xscore.records.turn import Turn
+from xscore.scorer.lexical import lexical_priors
 from xscore.store.memory_rows import FetchedPool
 from xscore.store.other_places import OtherPlace, find_other
 from xscore.store.other_repository import NAME_END, OtherRepository
@@ -128,8 +129,6 @@ def _within_budget(
     budget = parts.settings.index.also_memories
     if len(lent) <= budget:
         return lent
-    from xscore.scorer.lexical import lexical_priors  # most repositories fit
-
     score_of = lexical_priors(turn, lent, lambda: _term_pairs(parts))
     nearest = sorted(lent, key=lambda candidate: -score_of[candidate.id])[:budget]
     ids = {candidate.id for candidate in nearest}

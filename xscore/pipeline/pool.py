@@ -232,7 +232,7 @@ def known_or_taken_over(
     stores = [*store.siblings(), *store.stores_of_others()] if missing else []
     if not stores:
         return judgments
-    from xscore.cache.judgment_store import copy_judgments  # few turns have one
+    from xscore.cache.copied_judgments import copy_judgments  # few turns have one
 
     taken = 0
     for draw in (FIRST_DRAW, SECOND_DRAW):

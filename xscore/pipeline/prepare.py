@@ -47,10 +47,16 @@ from xscore.records.turn import (
 )
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
+from xscore.store.index_rows import indexed_files
 from xscore.store.memory_rows import FetchedPool, WithoutExchanges
 from xscore.store.task_names import places_in_task
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
+DAMAGED_PACKS = (
+    "a copy that speeds up reading the index was damaged. The index itself was read instead, so"
+    " nothing is missing; the next index run makes the copy again."
+)
+"""Said where a pack of the store was damaged (`store/packed_pool.py`)."""
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
 """Share of the time before the deadline that the index may take, and its least seconds after a slow
 start."""
@@ -111,7 +117,8 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    warnings = (*team_warnings, *_opening_warnings(routing.layers, report), *joined.warnings)
+    opening_warnings = _opening_warnings(fetched, report)
+    warnings = (*team_warnings, *opening_warnings, *joined.warnings)
     return Opened(
         ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
@@ -159,7 +166,7 @@ def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
         parts.root,
         work=work,
         allow_pii=parts.settings.memory.allow_pii,
-        indexed=lambda: _indexed_files(parts),
+        indexed=lambda: indexed_files(parts.store.connection),
         places=lambda task: places_in_task(parts.store.connection, task),
     )
 
@@ -222,12 +229,6 @@ def with_thread_plan(
     return with_thread(pool, parts.store, turn, key=key, judge=judge.identity, near_from=near_from)
 
 
-def _indexed_files(parts: PipelineParts) -> list[str]:
-    from xscore.store.naming import indexed_files  # for an error alone
-
-    return indexed_files(parts.store.connection)
-
-
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
     from xscore.store.checkpoints import load_checkpoint  # few turns continue from one
 
@@ -273,15 +274,17 @@ def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) ->
             )
 
 
-def _opening_warnings(layers: Sequence[LayerReport], index: IndexReport) -> tuple[str, ...]:
-    """Return a warning for each layer that is left out, and one if the deadline left files that are
-    in no memory."""
+def _opening_warnings(fetched: FetchedPool, index: IndexReport) -> tuple[str, ...]:
+    """Return a warning for each layer that is left out, one if the deadline left files that are in
+    no memory, and one if a damaged part of the store was passed over."""
     warnings: list[str] = []
     files_left = index.files_left
     if files_left:
         count = f"{files_left:,} of {files_left + index.files.seen:,} files left"
         warnings.append(f"the index is still being built: {count}. `xscore index` finishes it.")
-    for layer in layers:
+    if fetched.has_damaged_packs:
+        warnings.append(DAMAGED_PACKS)
+    for layer in fetched.layers:
         if layer.problem:
             warnings.append(f"the {layer.layer} layer was skipped: {layer.problem}")
     return tuple(warnings)

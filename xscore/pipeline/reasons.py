@@ -6,6 +6,7 @@ cached turn pays nothing. Where no chat model can be asked the receipt says why.
 model may see less in a memory than the judge did, and its reason then says so.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -122,8 +123,6 @@ async def _ask_in_time(
     parts: PipelineParts, resources: "TurnResources", turn: Turn, candidates: Sequence[Candidate]
 ) -> _Reply:
     """Make the call if there is a model and time for it; a failure is reported, not raised."""
-    import asyncio  # a cached turn needs no event loop
-
     model = ""
     try:
         spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)

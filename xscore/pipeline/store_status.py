@@ -103,17 +103,14 @@ def _slices(store: Store, settings: Settings) -> tuple[SliceLine, ...]:
     files = _count(store.connection, INDEXED_FILES)
     if not LEAST_FILES <= files <= MOST_FILES:
         return ()
-    from xscore.store.purposes import folder_purposes  # only where the repository is large
-    from xscore.store.slices import slices_of_repository  # like the above
+    from xscore.store.slices import slices_of_repository  # only where the repository is large
 
     slices = slices_of_repository(
         store.connection, store.root.path, uses_git=settings.index.git and store.root.is_git
     )
-    purposes = folder_purposes(store.connection, {slice_.folder for slice_ in slices})
     lines: list[SliceLine] = []
     for slice_ in slices[:SLICES_SHOWN]:
-        purpose = purposes.get(slice_.folder, "")
-        lines.append(SliceLine(slice_.folder, slice_.hub, len(slice_.files), purpose))
+        lines.append(SliceLine(slice_.folder, slice_.hub, len(slice_.files), slice_.purpose))
     return tuple(lines)
 
 

@@ -31,6 +31,7 @@ from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.settings.values import NO_FINAL_ROUND
+from xscore.store.purposes import other_contents
 
 
 def confirm_cost(parts: PipelineParts, opened: Opened, *, answers: bool) -> None:
@@ -127,8 +128,6 @@ def count_judged_otherwise(parts: PipelineParts, opened: Opened) -> int:
     described = {miss.id for miss in opened.pool.misses if miss.purpose}
     if not described or not parts.judge.stored:
         return 0
-    from xscore.store.purposes import other_contents  # few judges are shown purposes
-
     store = parts.store
     judgments = known_judgments(store, opened.key, judge_key(parts.judge.identity))
     plain = store.fetch(tests=parts.settings.judge.tests).candidates

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import counted
+from xscore.records.notebook_maps import map_html
 
 if TYPE_CHECKING:
     import jinja2
@@ -62,13 +63,14 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
         return "\n\n".join(filter(None, parts))
 
     def as_html(self) -> str:
-        """Return the same as HTML; every text is escaped."""
-        return _template().render(
+        """Return the same as HTML, and below it the map of the turn; every text is escaped."""
+        shown = _template().render(
             answer=self.answer,
             rows=self.rows,
             receipt=self.receipt_line(),
             warnings=self.warnings,
         )
+        return shown + map_html(self.turn_id)
 
     def receipt_line(self) -> str:
         """Return how many memories were judged and kept, what that cost in dollars, and the seconds

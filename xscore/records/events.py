@@ -64,6 +64,10 @@ class AnswerText(Struct, frozen=True):
     text: str
 
 
+INDEX_RATE_AFTER_S = 3.0
+"""Before that, the rate of an index run is that of the parsing processes' start."""
+
+
 class IndexProgress(Struct, frozen=True):
     """How far an index run has come."""
 
@@ -74,8 +78,10 @@ class IndexProgress(Struct, frozen=True):
     elapsed_s: float
 
     @property
-    def seconds_left(self) -> float:
-        """How long the other files take at the rate so far."""
+    def seconds_left(self) -> float | None:
+        """How long the other files take at the rate so far; None: too early to say."""
+        if self.elapsed_s < INDEX_RATE_AFTER_S:
+            return None
         return self.elapsed_s * (self.of - self.files) / max(1, self.files)
 
 

@@ -254,6 +254,13 @@ def commit_name(place: str) -> str:
     return f"commit {place[:SHORT_HASH] if is_hash else place}"
 
 
+def tested_name(path: str) -> str:
+    """Return the name of the file that a test of this path would test: `app` of
+    `tests/test_app.py`."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
+
+
 def labelled_details(details: MemoryDetails) -> dict[str, str]:
     """Return the details that a reader is shown after a memory's text, by their labels.
 

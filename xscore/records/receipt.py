@@ -358,10 +358,7 @@ class Answer(Struct, frozen=True, kw_only=True):
         return self._form().as_text()
 
     def _repr_html_(self) -> str:
-        # Only a notebook shows a map.
-        from xscore.records.notebook_maps import map_html
-
-        return self._form().as_html() + map_html(self.turn_id)
+        return self._form().as_html()
 
     def _form(self) -> "AnswerForm":
         # The command line has a layout of its own.

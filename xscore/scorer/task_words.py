@@ -10,7 +10,7 @@ from xscore.records.memory import WITHIN
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import FIRST_LINE, WeighedTerm
 from xscore.scorer.mentions import without_frames
-from xscore.store.term_vectors import query_terms, split_word
+from xscore.store.term_vectors import STOPWORDS, WORDS, query_terms, split_word
 
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
@@ -28,10 +28,14 @@ _FRAME = re.compile(
 _FLAG = re.compile(r"(?<![\w-])--\w+(?:-\w+)+")
 """An option of several words: `--no-ignore` is `no_ignore` in code."""
 
+_LETTERS = re.compile(r"[^\W\d_]+")
+_UPKEEP = frozenset(WORDS["upkeep"].split())
+_AROUND_UPKEEP = _UPKEEP | STOPWORDS | frozenset(WORDS["upkeep_around"].split())
+
 
 def task_terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
     """Return the task's terms by weight. own_name: hashes of the repository's own name."""
-    task = _FRAME.sub(r"\1", turn.task.strip())
+    task = _FRAME.sub(r"\1", without_upkeep(turn.task.strip()))
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), task)
     first_line = task.partition("\n")[0]
     in_first_line = {term.hash for term in query_terms(first_line)}
@@ -47,6 +51,29 @@ def task_terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
         weight = FIRST_LINE if term.hash in in_first_line else REST
         weighed.append(WeighedTerm(term, weight))
     return weighed
+
+
+def without_upkeep(task: str) -> str:
+    """Return a task without the further lines that only ask for what every change needs: `add
+    tests`, `update the changelog`, `* lint`.
+
+    Their words are strange to the code, so that a task of one line and three of these did not seem
+    to be about anything here.
+    """
+    first_line, *further_lines = task.split("\n")
+    if not further_lines or _AROUND_UPKEEP.issuperset(_words_of(first_line)):
+        return task
+    telling_lines = [line for line in further_lines if not _is_upkeep(line)]
+    return "\n".join([first_line, *telling_lines])
+
+
+def _is_upkeep(line: str) -> bool:
+    words = _words_of(line)
+    return not _UPKEEP.isdisjoint(words) and _AROUND_UPKEEP.issuperset(words)
+
+
+def _words_of(line: str) -> list[str]:
+    return _LETTERS.findall(line.lower())
 
 
 def own_name_of(candidates: Sequence[Candidate]) -> Set[int]:

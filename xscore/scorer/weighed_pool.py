@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xscore.records.candidates import Candidate, TermColumn
-from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Kind
+from xscore.records.memory import BLOCK_NAME, PRODUCT_CODE_KINDS, Kind, tested_name
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import (
     KIND_WEIGHTS,
@@ -111,9 +111,6 @@ class WeighedPool:
         anyway."""
         if not weighs_tests_less(self.terms):
             return []
-        # Only for a task that names a memory, and does not speak of tests.
-        from xscore.store.written_rows import tested_name
-
         named_ids: list[str] = []
         stems: set[str] = set()
         for candidate in self.candidates:

@@ -271,7 +271,8 @@ class IndexSettings(SettingsGroup, frozen=True):
     max_file_bytes: RepoMay[Annotated[int, Meta(ge=1, le=1_000_000_000)]] = 1_000_000
     """Larger files are excluded."""
     max_line_chars: Fixed[int] = 5_000
-    """Files with a longer line are excluded (minified or generated)."""
+    """Longer lines lose their middle; files that are mostly such lines are excluded (minified or
+    generated)."""
     window_lines: Fixed[int] = 60
     """Lines of a text window."""
     git: bool = True

@@ -15,7 +15,7 @@ from msgspec import Struct, msgpack
 
 from xscore.platform.hashing import file_id
 from xscore.records.indexing import FileStamp, Mention
-from xscore.records.memory import Memory, Relation
+from xscore.records.memory import Memory, Relation, tested_name
 from xscore.store.file_bodies import Body, compress, decompress, encode_bodies
 from xscore.store.memory_rows import SqlRow
 from xscore.store.memory_views import ViewRow, view_rows
@@ -24,7 +24,6 @@ from xscore.store.written_rows import (
     memory_row,
     module_names,
     name_crc,
-    tested_name,
     without_body,
 )
 
@@ -50,7 +49,7 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """The CRC of each name mentioned, sorted."""
     secrets_redacted: int = 0
     note: str = ""
-    """Why its grammar was not used."""
+    """Why its grammar was not used, and what was done instead; empty: it was, or it has none."""
     lacks_grammar: bool = False
     """Its language has a grammar that is not installed, or cannot be used."""
 

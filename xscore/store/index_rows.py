@@ -268,3 +268,9 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
         )
     else:
         connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+
+
+def indexed_files(connection: sqlite3.Connection) -> list[str]:
+    """Return the paths of all files that were read."""
+    rows = connection.execute("SELECT path FROM file WHERE excluded = '' ORDER BY path")
+    return [path for (path,) in rows]

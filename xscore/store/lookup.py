@@ -25,6 +25,7 @@ from xscore.platform.hashing import digest
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LayerStats, Observation
 from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids, select_memories
+from xscore.store.naming import find_named
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -77,6 +78,18 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
         if self.without_documents and not (self.layers or self.kinds):
             conditions.append(f"kind <> '{Kind.DOCUMENT}'")
         return " AND ".join(conditions), tuple(parameters)
+
+
+def find_memories(store: "Store", name: str) -> list[Memory]:
+    """Return the memories that a name stands for, which may be several, of the user and of the
+    repositories beside this one, too."""
+    ids = find_named(store.connection, name) or [name]
+    memories: list[Memory] = []
+    for connection in store.connections():
+        memories += memories_with_ids(connection, ids)
+    for repository in store.others:
+        memories += repository.find(name)
+    return memories
 
 
 def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:

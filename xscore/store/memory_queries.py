@@ -2,8 +2,7 @@
 
 Each function names its columns and conditions, so that those who ask hold no SQL on the table;
 `memory_rows` reads memories by id and the pool, `naming` finds those that a name means. It writes
-nothing but vectors, which belong to a text that a memory has. Trade-off: a question of a new kind
-is one function more.
+nothing. Trade-off: a question of a new kind is one function more.
 """
 
 import json
@@ -31,15 +30,6 @@ _INSTEAD = f"""
     SELECT id FROM memory WHERE id = :id AND updated_at >= :updated_at UNION ALL
     SELECT id FROM memory WHERE {_OF_KEY} AND {LIVE_CONDITION} AND updated_at > :updated_at
         AND id <> :id LIMIT 1
-"""
-_WITHOUT_VECTOR = f"""
-    SELECT id FROM memory WHERE {LIVE_CONDITION} AND NOT EXISTS (
-        SELECT 1 FROM vec WHERE vec.text_hash = memory.text_hash AND embedder = ?)
-    ORDER BY text_tokens, id
-"""
-_PUT_VECTOR = """
-    INSERT OR REPLACE INTO vec (text_hash, embedder, data)
-    SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?
 """
 _OPEN_ABOUT = f"""
     kind IN ('failure', 'decision') AND status = 'active' AND id IN (
@@ -267,17 +257,3 @@ def _first_id(connection: sqlite3.Connection, query: str, memory: Memory) -> str
     }
     row = connection.execute(query, of_key).fetchone()
     return str(row[0]) if row else ""
-
-
-def ids_without_vector(connection: sqlite3.Connection, embedder: str) -> list[str]:
-    """Return the candidates without a vector of this embedder, short texts first."""
-    return [id_ for (id_,) in connection.execute(_WITHOUT_VECTOR, (embedder,)).fetchall()]
-
-
-def put_vectors(
-    connection: sqlite3.Connection, embedder: str, vectors: Iterable[tuple[Memory, bytes]]
-) -> None:
-    """Store the vectors of these memories; one whose text is no longer the same gets none."""
-    connection.executemany(
-        _PUT_VECTOR, [(embedder, data, memory.id, memory.text_hash) for memory, data in vectors]
-    )

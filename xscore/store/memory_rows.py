@@ -116,6 +116,8 @@ class FetchedPool(NamedTuple):
     layers: tuple[LayerReport, ...]
     terms: TermColumn = TermColumn()
     """Their term vectors, if asked for."""
+    has_damaged_packs: bool = False
+    """Rows were read instead of packs that contradict themselves or the index of the table."""
 
 
 def memory_from_row(row: SqlRow, views: tuple[View, ...] = ()) -> Memory:
@@ -246,13 +248,21 @@ def fetch_pool(
     """
     candidates, reports = list[Candidate](), list[LayerReport]()
     columns_of_layers: list[LayerColumns] = []
+    layers_with_damaged_packs: list[Layer] = []
 
     def read(source: sqlite3.Connection | None, layer: Layer) -> None:
         if source is None:
             reports.append(LayerReport(layer, 0, 0.0))
             return
         started = perf_counter()
-        parts = _read_layer(source, layer, reading)
+        try:
+            parts = _read_layer(source, layer, reading)
+        except StoreDamaged:
+            if not _reads_packs(layer, reading):
+                raise
+            # A pack repeats what rows say. Rows that are damaged too raise here.
+            parts = _read_layer(source, layer, reading, packed=False)
+            layers_with_damaged_packs.append(layer)
         seconds = perf_counter() - started
         count = 0
         for columns in parts:
@@ -270,7 +280,12 @@ def fetch_pool(
         read(user(), Layer.USER)
     except StoreError as error:
         reports.append(LayerReport(Layer.USER, 0, 0.0, problem=error.message))
-    return FetchedPool(_one_per_content(candidates), tuple(reports), _all_terms(columns_of_layers))
+    return FetchedPool(
+        _one_per_content(candidates),
+        tuple(reports),
+        _all_terms(columns_of_layers),
+        has_damaged_packs=bool(layers_with_damaged_packs),
+    )
 
 
 class _Reading(Struct, frozen=True):
@@ -283,26 +298,42 @@ class _Reading(Struct, frozen=True):
     with_terms: bool
 
 
+def _reads_packs(layer: Layer, reading: _Reading) -> bool:
+    # The default of the setting is packed; with another all rows are read.
+    return layer.is_indexed and reading.tests == PACKED_VIEW
+
+
 def _read_layer(
-    connection: sqlite3.Connection, layer: Layer, reading: _Reading
+    connection: sqlite3.Connection, layer: Layer, reading: _Reading, *, packed: bool = True
 ) -> list[LayerColumns]:
     """Return the memories of a layer, in one part or more.
 
-    Raises StoreDamaged if an indexed layer has fewer than its index has.
+    packed: by their packs, where it has any.
+    Raises StoreDamaged if an indexed layer has fewer than its index has, and for words that are not
+    whole entries.
     """
+    parts = _layer_parts(connection, layer, reading, packed=packed)
+    if reading.with_terms:
+        for columns in parts:
+            _check_words(columns)
+    return parts
+
+
+def _layer_parts(
+    connection: sqlite3.Connection, layer: Layer, reading: _Reading, *, packed: bool
+) -> list[LayerColumns]:
     if not layer.is_indexed:
         return [_read_rows(connection, layer, reading)]
-    # The default of the setting is packed; with another all rows are read.
-    packed = None
-    if reading.tests == PACKED_VIEW:
-        packed = read_packs(connection, layer, with_terms=reading.with_terms)
+    packs = None
+    if packed and _reads_packs(layer, reading):
+        packs = read_packs(connection, layer, with_terms=reading.with_terms)
     indexed = _count_indexed(connection, layer, reading.visible)
-    if packed is None:
+    if packs is None:
         parts = [_read_rows(connection, layer, reading)]
-    elif len(packed.ids) == indexed:
-        parts = [packed]
+    elif len(packs.ids) == indexed:
+        parts = [packs]
     else:
-        parts = [packed, _read_rows(connection, layer, reading, only=IS_UNPACKED)]
+        parts = [packs, _read_rows(connection, layer, reading, only=IS_UNPACKED)]
     if sum(len(columns.ids) for columns in parts) != indexed:
         raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))
     return parts
@@ -432,20 +463,22 @@ def _candidates(columns: LayerColumns, layer: Layer) -> list[Candidate]:
         return list(map(tuple.__new__, repeat(Candidate), fields))
 
 
+def _check_words(columns: LayerColumns) -> None:
+    """Raise StoreDamaged for a term vector of another size than is stated, which would shift all
+    that follow it."""
+    sizes = columns.term_sizes
+    with damage_if_invalid("a memory"):
+        if sum(sizes) != len(columns.terms) or any(size % TERM_ENTRY.size for size in set(sizes)):
+            raise ValueError("its words are not whole entries")
+
+
 def _all_terms(layers: Sequence[LayerColumns]) -> TermColumn:
     ids: list[str] = []
     sizes: list[int] = []
     for columns in layers:
         ids += columns.ids
         sizes += columns.term_sizes
-    entries = b"".join([columns.terms for columns in layers])
-    with damage_if_invalid("a memory"):
-        # A vector of another size would shift all that follow it.
-        if entries and (
-            sum(sizes) != len(entries) or any(size % TERM_ENTRY.size for size in set(sizes))
-        ):
-            raise ValueError("its words are not whole entries")
-    return TermColumn(ids, sizes, entries)
+    return TermColumn(ids, sizes, b"".join([columns.terms for columns in layers]))
 
 
 def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:

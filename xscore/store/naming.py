@@ -18,6 +18,7 @@ from xscore.platform.errors import NothingMatched
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import decode_path_argument
 from xscore.records.candidates import TERM_ENTRY
+from xscore.store.index_rows import indexed_files
 from xscore.store.memory_rows import memories_with_ids
 from xscore.store.term_vectors import WHOLE_NAME, split_word
 from xscore.store.worktrees import HERE
@@ -64,11 +65,6 @@ _ENTITIES = (
     " AND entity <> '' AND entity <> 'module:imports' AND entity NOT GLOB 'module:after *' ORDER BY"
     " path, start_line, id"
 )
-
-
-def indexed_files(connection: sqlite3.Connection) -> list[str]:
-    """Return the paths of all files that were read."""
-    return _column(connection, "SELECT path FROM file WHERE excluded = '' ORDER BY path")
 
 
 def find_file(connection: sqlite3.Connection, name: str) -> str:

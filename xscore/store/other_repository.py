@@ -37,6 +37,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
+from xscore.store.naming import find_named
 from xscore.store.other_places import BUSY_S, OtherPlace
 from xscore.store.siblings import check_schema
 from xscore.store.worktrees import enter_worktree, visible_memories
@@ -133,8 +134,6 @@ class OtherRepository:
         begins = f"{self.name}{NAME_END}"
         if not name.startswith(begins):
             return list(self.memories([name]).values())
-        from xscore.store.naming import find_named  # a turn looks nothing up by name
-
         ids = find_named(self._connection, name.removeprefix(begins))
         memories = memories_with_ids(self._connection, ids)
         return [self._memory_here(memory) for memory in memories]

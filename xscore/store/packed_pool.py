@@ -4,17 +4,21 @@
 Reading ten thousand rows by SQL, each with its views, took a tenth of a hook. A pack holds the same
 values end to end, so that a turn reads as many rows as there are files. Triggers remove the pack of
 a version when one of its memories changes and note the version in `unpacked_version`; an index run
-packs it again, and until then its rows are read. Trade-off: only the view of a test that turns
-judge by default is packed; with another setting all rows are read.
+packs it again, and until then its rows are read. So are they where a pack is damaged, and then all
+packs are dropped (`drop_packs`). Trade-off: only the view of a test that turns judge by default is
+packed; with another setting all rows are read.
 """
 
 import sqlite3
 import struct
+import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
+from math import isfinite
 from typing import NamedTuple
 
-from xscore.platform.database import damage_if_invalid, transaction
+from xscore.platform.database import damage_if_invalid, lock_wait_until, transaction
+from xscore.platform.errors import StoreError
 from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import TERM_ENTRY
 from xscore.records.memory import Kind, Layer, MemoryStatus, TestView, judged_views
@@ -59,6 +63,10 @@ _PUT = """
     INSERT INTO version_pool
       (number, updated_at, identities, kinds, entities, languages, numbers, terms)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_NOTE_ALL = """
+    INSERT INTO unpacked_version (version) SELECT number FROM file_version WHERE true
+    ON CONFLICT (version) DO UPDATE SET is_tried = 0
 """
 _PLACES = {Layer.GRAPH: 0, Layer.VECTOR: 1}
 """The layers of which files are made, and what each adds to twice the number of a version."""
@@ -147,6 +155,8 @@ def read_packs(
             inferred=(),
             terms=b"".join(terms),
         )
+        if not isfinite(sum(times)):
+            raise ValueError("a time of change is none")
         lengths = {len(columns.kinds), len(columns.entities), len(columns.languages)}
         if lengths != {len(starts)}:
             raise ValueError("its columns have different lengths")
@@ -156,6 +166,23 @@ def read_packs(
 def _languages_of(languages: str, count: int) -> Iterable[str]:
     """Return the language of each memory of a version; most versions have one."""
     return languages.split(_SEPARATOR) if _SEPARATOR in languages else repeat(languages, count)
+
+
+def drop_packs(connection: sqlite3.Connection) -> bool:
+    """Remove every pack, so that rows are read until an index run packs them again.
+
+    Return whether that was done: nobody is waited for, and a store that cannot be written to, or
+    whose pages of packs are lost, keeps them.
+    """
+    if connection.in_transaction:
+        return False
+    try:
+        with lock_wait_until(connection, time.monotonic()), transaction(connection):
+            connection.execute("DELETE FROM version_pool")
+            connection.execute(_NOTE_ALL)
+    except StoreError:
+        return False
+    return True
 
 
 def are_packs_due(connection: sqlite3.Connection) -> bool:

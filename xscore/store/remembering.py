@@ -48,6 +48,7 @@ from xscore.store.composing import (
 from xscore.store.lookup import memories_starting_with, memory_by_id
 from xscore.store.memory_updates import set_importance
 from xscore.store.memory_writer import write_memory
+from xscore.store.working_session import resume_session
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -127,8 +128,6 @@ def _of_file(statement: Statement, citations: tuple[Citation, ...]) -> Statement
 
 def _thread_of_branch(store: "Store", *, now: float) -> str:
     """Return the working session of the current branch, for which something is stated."""
-    from xscore.store.working_session import resume_session  # few statements are for a session
-
     branch = working_branch(store.root.git_dir)
     return resume_session(store.connection, branch=branch, now=now).thread
 

@@ -27,6 +27,9 @@ from xscore.platform.paths import (
 )
 from xscore.store import opening, user_secret
 
+OPENING_BYTES = 64_000
+"""What SQLite and the note of the journal need on the disk before the first row can be read."""
+
 
 class OpenedDatabase(Struct, frozen=True):
     """The database of a root, and what a store needs beside it."""
@@ -97,9 +100,12 @@ def _open_copy(root: RepositoryRoot, user_data_dir: Path, trust: bool) -> Opened
 
 def _is_disk_full(root: RepositoryRoot, user_data_dir: Path) -> bool:
     """Whether a store could not be opened for want of room, beside it or for the user's notes."""
-    from xscore.store.snapshot import is_disk_full  # after an error only
-
-    return any(is_disk_full(nearest_folder(place)) for place in (root.store_dir, user_data_dir))
+    for place in (root.store_dir, user_data_dir):
+        with suppress(OSError):
+            disk = os.statvfs(nearest_folder(place))
+            if disk.f_bavail * disk.f_frsize < OPENING_BYTES:
+                return True
+    return False
 
 
 def _take_over_earlier_store(root: RepositoryRoot, user_data_dir: Path) -> list[str]:

@@ -121,6 +121,7 @@ CREATE TABLE memory_view (                      -- what identifies each text of 
     tokens   INTEGER NOT NULL,                  -- estimated
     PRIMARY KEY (memory, view, worktree)
 ) WITHOUT ROWID;
+CREATE INDEX view_by_text ON memory_view (hash) WHERE view = 'whole' AND worktree = 0;
 CREATE TRIGGER content_of_new_view AFTER INSERT ON memory_view
 BEGIN
     INSERT INTO content (hash, memories) VALUES (NEW.hash, 1)
@@ -288,9 +289,11 @@ CREATE INDEX mention_by_name ON mention (name);
 CREATE TABLE vec (                              -- vectors of paid embedders, by what was embedded
     text_hash TEXT NOT NULL,
     embedder  TEXT NOT NULL,
-    data      BLOB NOT NULL,
+    data      BLOB NOT NULL,                    -- float16, little-endian
+    sketch    BLOB NOT NULL DEFAULT x'',        -- the sign of each place, then the text hash (`vector_rows`)
     PRIMARY KEY (text_hash, embedder)
 ) WITHOUT ROWID;
+CREATE INDEX vec_by_embedder ON vec (embedder, text_hash, sketch);
 
 CREATE TABLE pack_slot (                        -- the pack that a memory is judged in; kept so that packs stay byte-stable
     worktree  INTEGER NOT NULL,

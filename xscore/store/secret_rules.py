@@ -367,6 +367,7 @@ CHECKS: dict[str, Check] = {
     "value": _is_value,
     "token": _is_token,
     "bare": _is_bare,
+    "assigned": lambda value: _is_bare(value) and _is_word(value),
     "plain": _is_plain,
     "sure": _is_sure,
     "word": _is_word,
@@ -375,5 +376,5 @@ CHECKS: dict[str, Check] = {
     "url": lambda value: _is_value(unquote(value)),
     "example": _is_url_example,
 }
-NEED_DIGIT = frozenset({"mixed", "token", "bare"})
+NEED_DIGIT = frozenset({"mixed", "token", "bare", "assigned"})
 """The checks that no value without a digit passes."""

@@ -26,8 +26,9 @@ _SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(2
 """Turns every byte that is in no token into a space."""
 
 TRIES = 32
-"""How often a literal is tried between two breaks. No real line holds more secrets of one kind
-without a blank, quote, comma or bracket; hostile text is one word of a megabyte."""
+"""How often a literal is tried between two breaks, from the first and from the last on. No real
+line holds more secrets of one kind without a blank, quote, comma or bracket; hostile text is one
+word of a megabyte."""
 
 _BREAK = re.compile(r"[\s\"'`(){}\[\]<>,;\\]")
 _DIGIT = re.compile(b"[0-9]")
@@ -102,7 +103,8 @@ def _fits_a_run(runs: str, mark: Literal) -> bool:
 
 
 def places(text: str, literal: str) -> Iterator[int]:
-    """Yield where a literal occurs, at most `TRIES` times between two breaks."""
+    """Yield where a literal occurs, of more than twice `TRIES` places between two breaks the first
+    and the last."""
     place, stop, tries_left = text.find(literal), 0, TRIES
     while place >= 0:
         if place >= stop:
@@ -110,7 +112,24 @@ def places(text: str, literal: str) -> Iterator[int]:
             stop, tries_left = match.start() if match else len(text), TRIES
         tries_left -= 1
         yield place
-        place = text.find(literal, place + 1 if tries_left else stop)
+        if tries_left:
+            place = text.find(literal, place + 1)
+            continue
+        yield from _last_places(text, literal, place + 1, stop)
+        place = text.find(literal, stop)
+
+
+def _last_places(text: str, literal: str, start: int, stop: int) -> list[int]:
+    """Return the last `TRIES` places of a literal that ends within these bounds."""
+    last: list[int] = []
+    end = stop
+    while len(last) < TRIES:
+        place = text.rfind(literal, start, end)
+        if place < 0:
+            break
+        last.append(place)
+        end = place + len(literal) - 1
+    return last[::-1]
 
 
 @cache

@@ -14,9 +14,11 @@ from pathlib import Path
 from posixpath import dirname
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.git_log import commits_with_files
 from xscore.platform.hashing import file_id
+from xscore.store.purposes import folder_purposes
 
 MOST_COMMITS = 1_500
 """The newest commits that say which files change together."""
@@ -51,6 +53,8 @@ class Slice(Struct, frozen=True, kw_only=True):
     """The file with the strongest links within the slice."""
     files: tuple[str, ...]
     """The hub first, then by the strength of their links."""
+    purpose: str = ""
+    """What a model says that the folder is for; empty: none was asked."""
 
     @property
     def name(self) -> str:
@@ -61,12 +65,18 @@ class Slice(Struct, frozen=True, kw_only=True):
 def slices_of_repository(
     connection: sqlite3.Connection, root: Path, *, uses_git: bool
 ) -> tuple[Slice, ...]:
-    """Return the slices of the index, by its links and by the newest commits."""
+    """Return the slices of the index, by its links and by the newest commits, with the purposes of
+    their folders."""
     commits: Sequence[Sequence[str]] = ()
     if uses_git:
         past = commits_with_files(root, "HEAD", limit=MOST_COMMITS)
         commits = [commit.files for commit in past]
-    return slices_of(connection, commits)
+    slices = slices_of(connection, commits)
+    purposes = folder_purposes(connection, {slice_.folder for slice_ in slices})
+    described: list[Slice] = []
+    for slice_ in slices:
+        described.append(replace(slice_, purpose=purposes.get(slice_.folder, "")))
+    return tuple(described)
 
 
 def slices_of(

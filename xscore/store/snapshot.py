@@ -28,20 +28,10 @@ COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
 """Suffixes of the files that make a store; shared memory is rebuilt from the journal."""
 _MOST_TRIES = 10
 _PREFIX = "xscore-copy-"
-_OPENING_BYTES = 64_000
-"""What SQLite and the note of the journal need on the disk before the first row can be read."""
 _BESIDE_BYTES = 1_000_000
 """Room for the journal of a copy."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  a folder that only this user may enter is made in it
 """A file system in memory that Linux has."""
-
-
-def is_disk_full(folder: Path) -> bool:
-    """Whether the disk of this folder has no room left for opening a store."""
-    try:
-        return shutil.disk_usage(folder).free < _OPENING_BYTES
-    except OSError:
-        return False
 
 
 def open_snapshot(

@@ -33,6 +33,7 @@ from xscore.store.memory_rows import (
     memories_with_ids,
     select_memories,
 )
+from xscore.store.packed_pool import drop_packs
 from xscore.store.root_database import open_database
 from xscore.store.worktrees import HERE, enter_worktree, visible_memories
 
@@ -322,6 +323,8 @@ class Store:
         self.user_is_unreadable = any(
             report.problem for report in pool.layers if report.layer is Layer.USER
         )
+        if pool.has_damaged_packs:
+            drop_packs(self.connection)
         if purposes:
             from xscore.store.purposes import with_purposes  # few judges are shown them
 
@@ -394,18 +397,6 @@ class Store:
             headers |= repository.headers(names)
         return headers
 
-    def find(self, name: str) -> list[Memory]:
-        """Return the memories that a name stands for (`store.naming`), which may be several."""
-        from xscore.store.naming import find_named  # a turn looks nothing up by name
-
-        ids = find_named(self.connection, name) or [name]
-        memories: list[Memory] = []
-        for connection in self.connections():
-            memories += memories_with_ids(connection, ids)
-        for repository in self.others:
-            memories += repository.find(name)
-        return memories
-
     def purposes(self) -> dict[str, str]:
         """Return what a model last said that each file is for, by path; empty where none was
         asked."""
@@ -467,12 +458,6 @@ class Store:
         for repository in self.others:
             rows += repository.term_vectors()
         return rows
-
-    def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
-        """Return memory id and vector of every memory of the pool with a vector of this
-        embedder."""
-        query = "SELECT id, data FROM vec JOIN memory USING (text_hash) WHERE embedder = ?"
-        return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
 
 
 PackSlots = dict[str, tuple[str, int]]

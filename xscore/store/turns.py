@@ -1,11 +1,9 @@
-"""Turns: their start, their receipt and figures, the exchange that an answered turn becomes, a
-thread's wordings.
+"""Turns: their start, their receipt and figures, and the wordings of a thread.
 
-A turn with an answer becomes one session-layer memory, named by its turn key, so that asking again
-updates it. User input is redacted here; the receipt's body arrives redacted. Trade-offs: the
-current file and the diff are not stored, so a turn continued later sees the current ones; turns are
-ordered by their start time, so after the clock is set back, an earlier wording can count as the
-newest until the clock has caught up.
+A turn with an answer also becomes a memory (`answered_turn`). User input is redacted here; the
+receipt's body arrives redacted. Trade-offs: the current file and the diff are not stored, so a turn
+continued later sees the current ones; turns are ordered by their start time, so after the clock is
+set back, an earlier wording can count as the newest until the clock has caught up.
 """
 
 import json
@@ -18,7 +16,6 @@ from msgspec.structs import asdict, replace
 
 from xscore.platform import database
 from xscore.platform.processes import random_hex
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn
 from xscore.store import memory_rows
@@ -28,9 +25,6 @@ from xscore.store.memory_rows import named_places
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
-    exchange_card,
-    exchange_ordinal,
-    exchange_text,
     names_memory,
     save_session_summary,
 )
@@ -42,7 +36,6 @@ MOST_EDITED = 200
 """Most files with uncommitted changes that are stored with a turn."""
 BACKGROUND = "background"
 """Command of a turn that finishes another one while its user may be asking something else."""
-_TITLE_CHARS = 80
 LATEST_TURN = "latest_turn"
 """Key in `worktree_meta`: the turn begun last in this worktree."""
 _WORKTREE_NAME = f"coalesce((SELECT name FROM worktree WHERE number = {HERE}), '')"
@@ -247,11 +240,10 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
             )
         if clean and end.has_evidence:
             # A turn without an answer writes none.
-            from xscore.store.memory_writer import write_memory
+            from xscore.store.answered_turn import AnsweredTurn, save_exchange
 
-            exchange = _exchange(turn_key, task, clean, context, now=now)
-            before = memory_rows.memory_with_id(connection, exchange.id)
-            write_memory(connection, exchange, before=before, now=now, thread=thread)
+            answered = AnsweredTurn(turn_key, thread, task, clean, context)
+            save_exchange(connection, answered, now=now)
         save_session_summary(connection, thread)
 
 
@@ -307,27 +299,6 @@ def _name_memories(
     opened = tuple(dict.fromkeys(filter(None, paths)))
     # It has ended.
     return replace(context, links=tuple(links), paths=opened, process="")
-
-
-def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, now: float) -> Memory:
-    from xscore.store.memory_writer import make_memory  # a turn without an answer writes none
-
-    memory, _ = make_memory(
-        layer=Layer.SESSION,
-        kind=Kind.EXCHANGE,
-        title=task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)",
-        text=exchange_text(task, answer),
-        card=exchange_card(answer, ", ".join(context.paths)),
-        ordinal=exchange_ordinal(turn_key),
-        details=MemoryDetails(links=context.links, paths=context.paths),
-        key=turn_key,
-        scope=MemoryScope.SESSION,
-        source=MemorySource.EXPLICIT,
-        created_at=now,
-        updated_at=now,
-        allow_pii=True,  # the user's own words, which the turn stores too
-    )
-    return memory
 
 
 def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:

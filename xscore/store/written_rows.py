@@ -104,13 +104,6 @@ def last_name(entity: str) -> str:
     return entity.partition("#")[0].rpartition(WITHIN)[2].rpartition(".")[2]
 
 
-def tested_name(path: str) -> str:
-    """Return the name of the file that a test of this path would test: `app` of
-    `tests/test_app.py`."""
-    stem = path.rpartition("/")[2].partition(".")[0]
-    return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
-
-
 def split_count(hint: str) -> tuple[str, int]:
     """Return a hint without the number of arguments that a call gives, and that; -1: it states
     none."""

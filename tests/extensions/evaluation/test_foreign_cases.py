@@ -97,7 +97,7 @@ def test_a_wrong_line_of_a_benchmark_is_named(tmp_path: Path, line: object) -> N
     """A line that is not of the form of the first is refused with its number."""
     with pytest.raises(UsageError, match=r"cases\.jsonl:2"):
         read_cases(written(tmp_path, SAMPLE, line))
-    with pytest.raises(UsageError, match=r"cases\.jsonl:2"):
+    with pytest.raises(UsageError, match=r"cases\.jsonl:2: gold_context"):
         read_cases(
             written(tmp_path, INSTANCE, INSTANCE | {"instance_id": "x", "gold_context": "["})
         )

@@ -12,6 +12,7 @@ import pytest
 from tests.extensions.shared.server_processes import ServerProcess
 from tests.programs import begin
 from tests.servers.decision_server import DecisionServer
+from tests.servers.judging import Counts
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
 from xscore.extensions.shared.judgments import GATHER_S
@@ -64,7 +65,7 @@ class Machine:
                 "HOME": str(home),
                 "OPENAI_BASE_URL": provider.url,
                 "SYSTEMONE_BASE_URL": provider.url,
-                "OPENAI_API_KEY": "none",
+                "OPENAI_API_KEY": home.name,
                 "XSCORE_JUDGE_PROBE": "false",
                 "XSCORE_SHARED_URL": shared.url.reveal(),
                 "XSCORE_SHARED_TENANT": shared.tenant,
@@ -130,6 +131,11 @@ def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettin
         assert set(host.judged.values()) == {1}
 
 
+def _all_are_judging(counts: Counts) -> bool:
+    """Whether every machine, each with a key of its own, has sent a request."""
+    return len(counts.keys) == MACHINES
+
+
 def _has_requests(provider: OpenAIServer, least: int) -> bool:
     """Whether the host has had this many requests."""
     return provider.counts.requests >= least
@@ -142,6 +148,8 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
 ) -> None:
     """Killed and restarted on its data, the server has everything it acknowledged: nothing is paid
     twice."""
+    # A machine that starts while the server is down would rightly go on without it.
+    provider.may_reply = _all_are_judging
     started = machines(MACHINES, functions=400, shared=shared)
     for after in (80, 200):
         wait_until(
@@ -162,6 +170,7 @@ def test_what_a_killed_machine_was_paying_for_is_taken_over(
 ) -> None:
     """The others finish after its lease, and pay again for its calls in flight and unshared
     judgments."""
+    provider.may_reply = _all_are_judging
     started = machines(MACHINES, functions=300, shared=shared)
     wait_until(lambda: provider.counts.requests >= 80, otherwise="they judge nothing")
     started[0].process.kill()

@@ -70,22 +70,22 @@ def _rename_server(root: Path, before: str, after: str) -> None:
 
 def test_only_what_ended_processes_left_for_this_server_is_sent(store: Store) -> None:
     """A living process sends its own; notes are bounded, and damaged ones are no error."""
-    here, elsewhere = UnsentTurns(store.connection, "a"), UnsentTurns(store.connection, "b")
-    here.note(NAMES)
-    here.note(NAMES)
-    other = UnsentTurns(store.connection, "a")
+    notes, notes_of_b = UnsentTurns(store.connection, "a"), UnsentTurns(store.connection, "b")
+    notes.note(NAMES)
+    notes.note(NAMES)
+    later_notes = UnsentTurns(store.connection, "a")
     assert process_identity() in read_meta(store.connection, UNSENT)
-    assert other.left_by_others() == []
-    here.leave_own()
-    assert [turn.names for turn in other.left_by_others()] == [NAMES]
-    assert elsewhere.left_by_others() == []
-    other.sent(*other.left_by_others())
+    assert later_notes.left_by_others() == []
+    notes.leave_own()
+    assert [turn.names for turn in later_notes.left_by_others()] == [NAMES]
+    assert notes_of_b.left_by_others() == []
+    later_notes.sent(*later_notes.left_by_others())
     assert read_meta(store.connection, UNSENT) == ""
     for number in range(3):
-        here.note((f"turn {number}", "judge", 0))
-    here.forget_own()
+        notes.note((f"turn {number}", "judge", 0))
+    notes.forget_own()
     assert read_meta(store.connection, UNSENT) == ""
     with database.transaction(store.connection):
         write_meta(store.connection, UNSENT, "[{")
-    assert other.left_by_others() == []
+    assert later_notes.left_by_others() == []
     assert MOST_TURNS >= 100

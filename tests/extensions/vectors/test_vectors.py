@@ -66,7 +66,7 @@ async def test_only_what_is_missing_is_embedded(store: Store) -> None:
     await embed_missing(store.connection, folding)
     assert len(folding.asked) == 4
     assert "open the window" in folding.asked[-1]
-    assert ids["d"] in {identifier for identifier, _ in store.vectors("folding")}
+    assert ids["d"] in vectors_of(store.connection, "folding")
 
 
 async def test_vectors_die_with_their_memory_and_with_its_old_text(store: Store) -> None:

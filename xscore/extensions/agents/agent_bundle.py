@@ -25,6 +25,7 @@ from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Kind, Layer, MemorySource
 from xscore.records.receipt import Answer, Selected
+from xscore.scorer.mentions import find_mentions, traced_line
 from xscore.settings import SelectionSettings
 from xscore.store.store import Store
 
@@ -303,8 +304,6 @@ def _body(
 def _traced(memory: Selected, trace: str) -> int:
     """Return the line of a body, from 0, that a stack trace in `trace` points to; 0 if none
     does."""
-    from xscore.scorer.mentions import find_mentions, traced_line  # only for a body that is cut
-
     if memory.kind == Kind.CLASS:  # an outline has fewer lines than the file
         return 0
     line = traced_line(find_mentions("", trace), memory.path, memory.start_line, memory.end_line)

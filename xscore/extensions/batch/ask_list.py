@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.cli.flags import Flags
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.progress import TurnObserver
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout

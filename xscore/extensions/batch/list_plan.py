@@ -31,6 +31,7 @@ from xscore.extensions.batch.job_rows import (
 from xscore.extensions.batch.records import BatchLimits
 from xscore.pipeline.describe_model import describe_model_judge
 from xscore.pipeline.estimating import forecast_judging
+from xscore.pipeline.factories import with_wire
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import estimating_builder
 from xscore.pipeline.judged_memories import judged_texts, pack_slots
@@ -50,7 +51,7 @@ from xscore.platform import database
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreError, UsageError
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
@@ -360,6 +361,15 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
 def judge_name(parts: PipelineParts) -> str:
     """Return the name of a list's judge for the user."""
     return parts.judge.name
+
+
+def judge_option(parts: PipelineParts) -> str:
+    """Return what `--judge` takes for this judge: where `openai:` means decisions, the chat judge
+    of the same model has a name of its own."""
+    judge = parts.judge
+    if judge.paid and with_wire(judge.spec, parts.settings) != judge.spec:
+        return f"{CHAT_OF_OPENAI}:{judge.spec.model}"
+    return judge.name
 
 
 def batch_judge(parts: PipelineParts) -> JudgeDescription:

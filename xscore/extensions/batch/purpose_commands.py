@@ -11,9 +11,10 @@ import click
 from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, run_with_pipeline
+from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, MAX_USD, YES, option
 from xscore.cli.phrases import describe_tokens
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.text_layout import render_facts
 from xscore.extensions.batch.commands import job_json, jobs_exit_code, next_step, render_job
 from xscore.extensions.batch.machine import advance_job

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.judging_phrases import describe_seconds
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import (
     COUNT,
     DRY_RUN,
@@ -28,6 +27,7 @@ from xscore.cli.options import (
     YES,
 )
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
@@ -43,6 +43,7 @@ from xscore.extensions.batch.list_plan import (
     confirm_job,
     draft_job,
     judge_name,
+    judge_option,
     plan_live_list,
     remarks_on_final_round,
     save_job,
@@ -57,7 +58,6 @@ from xscore.pipeline.question_list import QuestionList, read_question_file
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
 from xscore.platform.figures import DASH, format_dollars, format_seconds, format_share
 from xscore.platform.text import counted, ellipsize, one_line
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
@@ -127,14 +127,15 @@ def _with_batch_judge(parts: PipelineParts, terminal: Terminal) -> PipelineParts
     """Return the parts with the judge that a Batch API has, and say so where it is not the chosen
     one."""
     judge = batch_judge(parts)
-    if judge is not parts.judge:
-        name = f"{CHAT_OF_OPENAI}:{judge.spec.model}"
+    is_other = judge is not parts.judge
+    parts = replace(parts, judge=judge)
+    if is_other:
         terminal.note(
             "the Batch API does not accept decision calls, so this list is judged by chat: only"
-            f" turns with `--judge {name}` reuse its judgments. For judgments that your other turns"
-            " reuse, use `xscore batch run`."
+            f" turns with `--judge {judge_option(parts)}` reuse its judgments. For judgments that"
+            " your other turns reuse, use `xscore batch run`."
         )
-    return replace(parts, judge=judge)
+    return parts
 
 
 async def _plan_and_send(
@@ -219,7 +220,7 @@ def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str
     listed = list_in_words(len(plan.rows), plan.candidates, plan.cached)
     return [
         ("list", listed),
-        ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}")),
+        ("judge", one_line(f"{judge_option(parts)} at {parts.judge.identity.host}")),
     ]
 
 
@@ -302,6 +303,7 @@ def rescore_judgments(
 def _plan_json(parts: PipelineParts, plan: ListPlan) -> dict[str, Json]:
     return {
         "judge": judge_name(parts),
+        "judge_option": judge_option(parts),
         "host": parts.judge.identity.host,
         "questions": len(plan.rows),
         "candidates": plan.candidates,

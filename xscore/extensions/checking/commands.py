@@ -12,8 +12,8 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command, read_stdin
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import JUDGE, LIMITS, NO_GIT, REPLAY
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.terminal import print_json
 from xscore.extensions.checking.change import UNCOMMITTED, change_given, change_since
 from xscore.extensions.checking.check import check_change

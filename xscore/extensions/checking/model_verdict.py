@@ -26,7 +26,7 @@ from xscore.records.candidates import Candidate
 from xscore.records.judgment import Boost
 from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Scope, Turn
-from xscore.store.naming import indexed_files
+from xscore.store.index_rows import indexed_files
 
 TASK = "Before this change is committed: what does it leave undone, broken or untrue?"
 MOST_FILES = 40

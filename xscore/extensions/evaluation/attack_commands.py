@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import JUDGE, JUDGING, LIMITS, SELECTION
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, faint, render_table
 from xscore.extensions.evaluation.attack import (

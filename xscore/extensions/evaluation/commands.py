@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import COUNT, FILE, INPUT_FILE, LIST_OPTIONS, option
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, faint, render_table

@@ -119,7 +119,7 @@ class ContextBenchLine(Struct):
             raise ValueError("it has no problem_statement")
         spans = self.gold_context
         if isinstance(spans, str):
-            spans = msgspec.json.decode(spans, type=list[_ContextSpan])
+            spans = _spans_of(spans)
         gold = [_span_place(span) for span in spans]
         if not gold:
             raise ValueError("gold_context is empty")
@@ -187,6 +187,14 @@ def _query_text(query: Mapping[str, Any]) -> str:
         # A form of query that is new here: everything that it says.
         parts = [str(value) for value in query.values() if isinstance(value, str)]
     return "\n\n".join(filter(None, parts))
+
+
+def _spans_of(text: str) -> list[_ContextSpan]:
+    """Return the spans of a column that was exported as text. Raises ValueError."""
+    try:
+        return msgspec.json.decode(text, type=list[_ContextSpan])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"gold_context: {error}") from error
 
 
 def _span_place(span: _ContextSpan) -> EntityRef:

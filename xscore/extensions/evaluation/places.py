@@ -134,7 +134,10 @@ class CasePlaces(Struct, frozen=True):
         for name in _folder_names(repository):
             if self.clones is not None and (self.clones / name / ".git").exists():
                 return trees.source_repository(self.clones / name)
-        where = f" in {self.clones}" if self.clones is not None else ""
+        # What was not asked is listed by this message alone, so the way out stands in it too.
+        where = " (name the folder of the clones with --repositories)"
+        if self.clones is not None:
+            where = f" in {self.clones}"
         raise NothingMatched(
             f"{NO_CLONE}{where}: {one_line(repository)}",
             hint="Name the folder of the clones with --repositories.",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import ANSWERER, LIST_OPTIONS, option
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.evaluation.answer_grading import Better
 from xscore.extensions.evaluation.probe_parts import CHECKPOINT, PART_NAMES, arms_of

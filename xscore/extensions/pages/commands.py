@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import run_with_pipeline
 from xscore.cli.options import FILE
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.terminal import Terminal, write_bytes, write_stdout
 from xscore.extensions.pages.reading import read_turn_page
 from xscore.extensions.pages.turn_markdown import render_turn_markdown

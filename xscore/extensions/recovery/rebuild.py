@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from xscore.cache.lease import refuse_busy_store
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings, run_with_pipeline
+from xscore.cli.opening import read_settings
 from xscore.cli.options import YES
+from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.copied_tables import SalvageReport
 from xscore.extensions.recovery.restoring import find_restorable, restore

@@ -110,8 +110,8 @@ class SharedJudgmentStore:
         # Spread over all, since neighbours are judged together.
         step = max(1, len(hashes) // SAMPLED)
         sampled = set(hashes[::step])
-        others = [content for content in hashes if content not in sampled]
-        for part in (list(sampled), others):
+        not_sampled = [content for content in hashes if content not in sampled]
+        for part in (list(sampled), not_sampled):
             for start in range(0, len(part), MOST_LOOKED_UP):
                 contents = part[start : start + MOST_LOOKED_UP]
                 judgments |= await self.link.ask(

@@ -92,23 +92,23 @@ class UnsentTurns:
 
     def left_by_others(self) -> list[UnsentTurn]:
         """Return what earlier processes have left for this server."""
-        left: list[UnsentTurn] = []
+        unfinished: list[UnsentTurn] = []
         for turn in _read(self._connection):
             if turn.server != self._server or turn.id in self._own.values():
                 continue
             age_s = self._clock() - turn.at
             if not is_process_at_work(turn.process, age_s=age_s):
-                left.append(turn)
-        return left
+                unfinished.append(turn)
+        return unfinished
 
     def judgments(self, turn: UnsentTurn) -> list[Judgment]:
         """Return what the store has of a turn, with reasons. Raises StoreDamaged."""
         judgments = read_judgments(self._connection, turn.names)
         reasons = read_reasons(self._connection, turn.names, judgments)
-        whole: list[Judgment] = []
+        with_reasons: list[Judgment] = []
         for content, judgment in judgments.items():
-            whole.append(judgment._replace(reason=reasons.get(content, "")))
-        return whole
+            with_reasons.append(judgment._replace(reason=reasons.get(content, "")))
+        return with_reasons
 
     def sent(self, turn: UnsentTurn) -> None:
         """Remove a note whose judgments the server has."""

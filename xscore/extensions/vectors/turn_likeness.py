@@ -5,7 +5,7 @@ With `terms`, the default, nothing is loaded or sent. The endpoint is a Provider
 limits, retries, budget and ledger as every call. The task is embedded, then memories without a
 vector, both for at most `TURN_WAIT_S`; the next turn continues. Vectors order the judging and never
 decide what is judged. A failing host costs the turn its similarities and adds a warning. Trade-off:
-a search loads all vectors, 40 MB for 50,000 of 384 places.
+the search among very many vectors is not exact (`local_search`).
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from xscore.records.memory import Memory
 from xscore.records.reports import DoctorFinding
 from xscore.records.turn import Turn
 from xscore.settings import Settings
-from xscore.store.memory_queries import ids_without_vector, put_vectors
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.store import Store
+from xscore.store.vector_rows import ids_without_vector, put_vectors
 
 if TYPE_CHECKING:
     from xscore.extensions.vectors.embedders import Embedder
@@ -173,7 +173,7 @@ async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
 async def _cosines(
     turn: Turn, embedder: "Embedder", store: Store, *, needs_all: bool
 ) -> Mapping[str, float]:
-    from xscore.extensions.vectors.embedders import nearest  # it needs the extra
+    from xscore.extensions.vectors.local_search import nearest_memories  # it needs the extra
 
     deadline: float | None = None
     if not needs_all:
@@ -184,9 +184,8 @@ async def _cosines(
         async with asyncio.timeout_at(deadline):
             for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
-    vectors = store.vectors(embedder.name)
-    count = len(vectors) if needs_all else NEAREST
-    return dict(nearest(vectors, query.astype("float32"), count))
+    count = None if needs_all else NEAREST
+    return nearest_memories(store, embedder.name, query.astype("float32"), count)
 
 
 async def embed_missing(connection: sqlite3.Connection, embedder: "Embedder") -> None:

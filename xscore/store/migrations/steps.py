@@ -15,7 +15,7 @@ from pathlib import Path
 from xscore.platform.database import Migration, Schema
 from xscore.platform.migration import Step, migrate
 from xscore.platform.sqlite_drivers import KeySource
-from xscore.store.migrations import step_2, step_3, step_4, step_5, step_6, step_7, step_8
+from xscore.store.migrations import step_2, step_3, step_4, step_5, step_6, step_7, step_8, step_9
 
 STEPS: Mapping[int, Step] = {
     2: Step(step_2.run, step_2.KEPT_ROWS),
@@ -25,6 +25,7 @@ STEPS: Mapping[int, Step] = {
     6: Step(step_6.run, step_6.KEPT_ROWS),
     7: Step(step_7.run, step_7.KEPT_ROWS),
     8: Step(step_8.run, step_8.KEPT_ROWS),
+    9: Step(step_9.run, step_9.KEPT_ROWS),
 }
 """By the number that each leads to."""
 

@@ -11,12 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.extensions.shared.server_processes import KINDS, ServerProcess
-from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.address import memories_address, team_address
 from xscore.extensions.shared.team.membership import Membership, write_membership
 from xscore.extensions.shared.team.setup import apply_setup
 from xscore.extensions.shared.team.sync import (
     TeamSync,
-    memories_address,
     synchronise,
     team_server_name,
 )

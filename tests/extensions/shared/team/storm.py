@@ -148,12 +148,12 @@ class Storm:
             if not waiting:
                 waiting = self._all_faults()
                 self.chance.shuffle(waiting)
-            what, kind = waiting.pop()
+            fault, kind = waiting.pop()
             began = time.time()
-            self._strike(what, kind)
+            self._strike(fault, kind)
             if kind == self.hot:
                 self.away.append((began, time.time()))
-            self.faults[f"{what} {kind}".strip()] += 1
+            self.faults[f"{fault} {kind}".strip()] += 1
 
     def _all_faults(self) -> list[tuple[str, str]]:
         faults = [("kill", "member")] * 2
@@ -163,8 +163,8 @@ class Storm:
             faults.append((REPLACED, "redis"))
         return faults
 
-    def _strike(self, what: str, kind: str) -> None:
-        match what, kind:
+    def _strike(self, fault: str, kind: str) -> None:
+        match fault, kind:
             case "kill", "member":
                 place = self.chance.randrange(PROCESSES)
                 self.processes[place].send_signal(signal.SIGKILL)

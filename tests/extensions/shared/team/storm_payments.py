@@ -82,18 +82,18 @@ def paid_twice(
         by_pair[payment.pair].append(payment)
     causes: Counter[str] = Counter()
     for paid in by_pair.values():
-        for earlier, again in pairwise(paid):
-            causes[_cause(earlier, again, lines_by_turn, faults)] += 1
+        for earlier, repeated in pairwise(paid):
+            causes[_cause(earlier, repeated, lines_by_turn, faults)] += 1
     return causes
 
 
 def _cause(
     earlier: Payment,
-    again: Payment,
+    repeated: Payment,
     lines_by_turn: Mapping[str, Mapping[str, Any]],
     faults: StormFaults,
 ) -> str:
-    first_line, line = lines_by_turn.get(earlier.turn), lines_by_turn.get(again.turn)
+    first_line, line = lines_by_turn.get(earlier.turn), lines_by_turn.get(repeated.turn)
     if line is None:
         return KILLED_AGAIN
     if is_alone(line):
@@ -102,7 +102,7 @@ def _cause(
         return KILLED
     if is_alone(first_line) and not _was_sent(first_line, line, lines_by_turn.values()):
         return NOT_SENT
-    if any(earlier.at <= at <= again.at for at in faults.emptied_at):
+    if any(earlier.at <= at <= repeated.at for at in faults.emptied_at):
         return FORGOTTEN
     return UNEXPLAINED
 

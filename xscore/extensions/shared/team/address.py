@@ -102,6 +102,19 @@ def admin_address(
     return team_address(url, timeout_s=ADMIN_S, setting="shared.admin_url")
 
 
+def memories_address(settings: SharedSettings, *, timeout_s: float | None = None) -> TeamAddress:
+    """Return where the team's memories are. Raises UsageError."""
+    url, setting = settings.memories_url.reveal(), "shared.memories_url"
+    if not url:
+        url, setting = settings.url.reveal(), "shared.url"
+    if not url:
+        raise UsageError(
+            "memories of a team need a server, and none is set",
+            hint="Set shared.memories_url (XSCORE_SHARED_MEMORIES_URL), or shared.url.",
+        )
+    return team_address(url, timeout_s=timeout_s or settings.timeout_s, setting=setting)
+
+
 @contextmanager
 def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
     """Open a connection in autocommit, and close it. Raises SharedUnavailable, also for what the

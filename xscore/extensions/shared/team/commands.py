@@ -18,6 +18,7 @@ from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
+from xscore.extensions.shared.team.address import memories_address
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
 from xscore.extensions.shared.team.followed import synchronise_followed
 from xscore.extensions.shared.team.incoming import remove_team_memories
@@ -30,7 +31,6 @@ from xscore.extensions.shared.team.membership import (
 )
 from xscore.extensions.shared.team.sync import (
     TeamSync,
-    memories_address,
     required_membership,
     send_marked,
     synchronise,

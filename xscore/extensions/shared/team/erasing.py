@@ -7,9 +7,10 @@ erasure owed until it has joined again, or the user gives it up (`--here-only`).
 
 from sqlite3 import Connection
 
+from xscore.extensions.shared.team.address import memories_address
 from xscore.extensions.shared.team.administration import TeamClient
 from xscore.extensions.shared.team.membership import read_membership
-from xscore.extensions.shared.team.sync import memories_address, team_server_name
+from xscore.extensions.shared.team.sync import team_server_name
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.records.reports import ErasureRequest, ServerErasure

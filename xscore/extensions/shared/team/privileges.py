@@ -8,9 +8,13 @@ superuser could do is not its business.
 from typing import TYPE_CHECKING, Any
 
 from xscore.extension import implements
-from xscore.extensions.shared.team.address import TeamAddress, connected, first_value
+from xscore.extensions.shared.team.address import (
+    TeamAddress,
+    connected,
+    first_value,
+    memories_address,
+)
 from xscore.extensions.shared.team.exchange_with_team import within
-from xscore.extensions.shared.team.sync import memories_address
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.extensions.shared.team.team_server import TeamServer
 from xscore.pipeline.parts import DOCTOR_CHECKS

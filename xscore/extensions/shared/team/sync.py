@@ -1,6 +1,6 @@
 """Synchronise a store with its team, as `xscore shared sync` does; `turn_sync` does it in a turn.
 
-An exchange is begun with what the store has to send, runs in a thread, and is finished by bringing
+An exchange starts with what the store has to send, runs in a thread, and ends by bringing
 what came into the store, with how far it is, in one transaction. Trade-off: an exchange that is
 begun twice at once, by two processes, is done twice; the later one finds nothing to do.
 """
@@ -10,7 +10,7 @@ from sqlite3 import Connection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.shared.team.address import TeamAddress, team_address
+from xscore.extensions.shared.team.address import TeamAddress, memories_address
 from xscore.extensions.shared.team.exchange_with_team import (
     ExchangeRequest,
     ExchangeResult,
@@ -82,19 +82,6 @@ class BegunExchange(Struct, frozen=True):
     def finish(self, store: Store, settings: SharedSettings, *, timeout_s: float) -> TeamSync:
         """Bring what came into the store, and note how far it is. Raises what `wait` raises."""
         return finish_exchange(store, settings, self, self.wait(timeout_s))
-
-
-def memories_address(settings: SharedSettings, *, timeout_s: float | None = None) -> TeamAddress:
-    """Return where the team's memories are. Raises UsageError."""
-    url, setting = settings.memories_url.reveal(), "shared.memories_url"
-    if not url:
-        url, setting = settings.url.reveal(), "shared.url"
-    if not url:
-        raise UsageError(
-            "memories of a team need a server, and none is set",
-            hint="Set shared.memories_url (XSCORE_SHARED_MEMORIES_URL), or shared.url.",
-        )
-    return team_address(url, timeout_s=timeout_s or settings.timeout_s, setting=setting)
 
 
 def team_server_name(address: TeamAddress, repository: str) -> str:

@@ -8,6 +8,7 @@ a process of its own takes half a second of CPU, at most once a minute.
 
 from msgspec.structs import replace
 
+from xscore.extensions.shared.team.address import memories_address
 from xscore.extensions.shared.team.membership import read_membership, write_membership
 from xscore.platform import database
 from xscore.platform.detached import start_xscore
@@ -19,7 +20,11 @@ FOR_NEXT_TURN = "_XSCORE_FOR_NEXT_TURN"
 
 
 def start_sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> None:
-    """Start the process. is_slow: the exchange took longer than a turn waits. Raises OSError."""
+    """Start the process. is_slow: the exchange took longer than a turn waits.
+
+    Raises UsageError for a setting of the server that is wrong, and OSError.
+    """
+    memories_address(settings)  # said in this turn: nobody sees what the process says
     with database.transaction(store.connection):
         membership = read_membership(store.connection)
         if membership is None:

@@ -106,11 +106,9 @@ def _taken_problem(store: Store) -> str:
 
 def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> str:
     """Leave the exchange to a process; return why it could not be started."""
-    from xscore.extensions.shared.team.sync import memories_address  # once a minute
     from xscore.extensions.shared.team.sync_beside import start_sync_beside  # once a minute
 
     try:
-        memories_address(settings)  # what is wrong with a setting is said in this turn
         start_sync_beside(store, settings, is_slow=is_slow)
     except UsageError as error:
         return f"the team's memories: {error.message}"

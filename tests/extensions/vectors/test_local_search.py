@@ -1,0 +1,127 @@
+"""The search among a store's own vectors: by signs first, then exact."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.store.conftest import function
+from xscore.extensions.vectors import local_search
+from xscore.extensions.vectors.embedders import unit_rows
+from xscore.extensions.vectors.local_search import nearest_memories
+from xscore.platform import database
+from xscore.records.memory import Memory
+from xscore.store import memory_writer
+from xscore.store.store import Store
+from xscore.store.vector_rows import (
+    HASH_BYTES,
+    ids_without_vector,
+    put_vectors,
+    read_sketches,
+    sign_bits,
+    sketch_of,
+)
+
+EMBEDDER = "drawn"
+DIMENSIONS = 192
+Rows = NDArray[np.float16]
+
+
+@pytest.fixture
+def by_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any store is large: 60 vectors are read after the search by signs."""
+    monkeypatch.setattr(local_search, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(local_search, "READ_AT_LEAST", 60)
+
+
+def clustered(count: int) -> Rows:
+    """Return vectors around eight centers."""
+    chance = np.random.default_rng(5)
+    centers = chance.normal(size=(8, DIMENSIONS))
+    rows = centers[chance.integers(0, 8, count)] + 0.7 * chance.normal(size=(count, DIMENSIONS))
+    return unit_rows(rows).astype("<f2")
+
+
+def fill(store: Store, rows: Rows) -> list[Memory]:
+    """Store a memory for each vector."""
+    memories = [function(f"f{at}", text=f"def f{at}(): return {at}") for at in range(len(rows))]
+    vectors = [(memory, row.tobytes()) for memory, row in zip(memories, rows, strict=True)]
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, memories)
+        put_vectors(store.connection, EMBEDDER, vectors)
+    return memories
+
+
+@given(st.integers(1, 200), st.integers(0, 1_000))
+def test_a_sketch_is_the_signs_and_the_text(dimensions: int, seed: int) -> None:
+    """Vectors of any length have a bit for each place, in whole words, and then their text hash."""
+    row = np.random.default_rng(seed).normal(size=dimensions).astype("<f2")
+    signs = sign_bits(row.tobytes())
+    bits = np.unpackbits(np.frombuffer(signs, np.uint8))
+    assert len(bits) % 64 == 0
+    assert bits[-dimensions:].tolist() == (row < 0).astype(int).tolist()
+    assert not bits[:-dimensions].any()
+    assert sketch_of("ab" * HASH_BYTES, row.tobytes()) == signs + b"\xab" * HASH_BYTES
+
+
+@pytest.mark.usefixtures("by_signs")
+def test_the_nearest_by_signs_are_ranked_by_cosine(store: Store) -> None:
+    """Of 600 vectors 60 are read: nearly all of the ten nearest are among them, with exact
+    cosines."""
+    rows = clustered(600)
+    fill(store, rows)
+    same = 0
+    for row in rows[:20].astype(np.float32):
+        exact = nearest_memories(store, EMBEDDER, row, None)
+        cosines = nearest_memories(store, EMBEDDER, row, 10)
+        assert list(cosines.values()) == sorted(cosines.values(), reverse=True)
+        assert all(abs(exact[identifier] - cosine) < 1e-6 for identifier, cosine in cosines.items())
+        same += len(cosines.keys() & set(list(exact)[:10]))
+    assert same >= 180
+
+
+@pytest.mark.usefixtures("by_signs")
+def test_texts_without_a_memory_in_the_pool_take_no_place(store: Store) -> None:
+    """Where all the nearest are archived, the search goes on until it has k of the pool."""
+    memories = fill(store, clustered(300))
+    query = clustered(1)[0].astype(np.float32)
+    nearest_200 = list(nearest_memories(store, EMBEDDER, query, 200))
+    store.connection.execute(
+        "UPDATE memory_row SET status = 'archived' WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(nearest_200),),
+    )
+    other_ids = {memory.id for memory in memories} - set(nearest_200)
+    cosines = nearest_memories(store, EMBEDDER, query, 10)
+    assert len(cosines) == 10
+    assert cosines.keys() <= other_ids
+
+
+@pytest.mark.usefixtures("by_signs")
+def test_a_removed_vector_leaves_no_sketch(store: Store) -> None:
+    """What was erased is found by no search, by signs or exact."""
+    memories = fill(store, clustered(100))
+    query = clustered(1)[0].astype(np.float32)
+    nearest_one = next(iter(nearest_memories(store, EMBEDDER, query, 1)))
+    text_hash = next(memory.text_hash for memory in memories if memory.id == nearest_one)
+    store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_one,))
+    sketches = read_sketches(store.connection, EMBEDDER, dimensions=DIMENSIONS)
+    assert bytes.fromhex(text_hash) not in sketches
+    assert len(sketches) == 99 * (24 + HASH_BYTES)
+    assert nearest_one not in nearest_memories(store, EMBEDDER, query, 100)
+
+
+def test_only_memories_of_the_pool_lack_a_vector(store: Store) -> None:
+    """An archived memory is not embedded, nor one whose text another memory has a vector of."""
+    fill(store, clustered(3))
+    assert ids_without_vector(store.connection, EMBEDDER) == []
+    with database.transaction(store.connection):
+        added = [function("added"), function("longer", text="def longer():\n" * 30)]
+        memory_writer.put_memories(store.connection, added)
+    assert ids_without_vector(store.connection, EMBEDDER) == [memory.id for memory in added]
+    store.connection.execute(
+        "UPDATE memory_row SET status = 'archived' WHERE id = ?", (added[0].id,)
+    )
+    assert ids_without_vector(store.connection, EMBEDDER) == [added[1].id]
