@@ -194,7 +194,7 @@ TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
 class KeepSession(Protocol):
     """Keeps the latest exchanges of a session for the user's other machines."""
 
-    async def __call__(self, settings: Settings, *, store: Store, thread: str) -> str:
+    async def __call__(self, settings: Settings, *, store: "Store", thread: str) -> str:
         """Return what is wrong with a setting; empty: nothing."""
         ...
 

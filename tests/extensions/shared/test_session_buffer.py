@@ -1,7 +1,8 @@
 """A session goes on on another machine of the same user; nobody else reads it, and Redis may lose
 it."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from secrets import token_hex
 
@@ -13,8 +14,11 @@ from tests.conftest import commit_all, git, write_files
 from tests.extensions.shared.server_processes import ServerProcess, run_redis
 from tests.pipeline.conftest import FILES, TASK, settings_for
 from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
 from xscore.extensions.privacy.erasure import erase_memories
-from xscore.extensions.shared.session_buffer import SessionBuffer, take_session
+from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
+from xscore.extensions.shared.connect import shared_server_name
+from xscore.extensions.shared.session_buffer import BufferedExchange, SessionBuffer, take_session
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import find_root
@@ -52,7 +56,7 @@ def shared(server: ServerProcess) -> SharedSettings:
 @pytest.fixture
 async def client(server: ServerProcess) -> AsyncIterator["redis.Redis"]:
     """Somebody with an account on the server."""
-    opened = redis.Redis.from_url(server.url)
+    opened = redis.Redis.from_url(server.url, decode_responses=True)
     yield opened
     await opened.aclose()
 
@@ -60,7 +64,7 @@ async def client(server: ServerProcess) -> AsyncIterator["redis.Redis"]:
 @pytest.fixture
 def host() -> Iterator[OpenAIServer]:
     """A host that judges and answers."""
-    with OpenAIServer(answer=ANSWER) as running:
+    with OpenAIServer(answer=ANSWER, score=table({"def ": 95})) as running:
         yield running
 
 
@@ -94,7 +98,12 @@ class Computer:
         exchanges, unreadable = await SessionBuffer(self.shared).exchanges()
         assert unreadable == 0
         with self.store() as store:
-            return take_session(store, exchanges, branch="main")
+            return self.take_into(store, exchanges)
+
+    def take_into(self, store: Store, exchanges: Sequence[BufferedExchange]) -> int:
+        """Bring exchanges into the session of the branch."""
+        server = shared_server_name(self.shared)
+        return take_session(store, exchanges, branch="main", server=server)
 
 
 async def test_a_session_goes_on_on_another_machine(
@@ -125,12 +134,12 @@ async def test_nobody_else_reads_it(
     await Computer(tmp_path / "a", host, shared).ask()
     colleague = replace(shared, session_key=Secret(bytes(range(101, 133)).hex()))
     elsewhere = replace(shared, tenant=f"t-{token_hex(6)}")
-    for other in (colleague, elsewhere):
-        assert await SessionBuffer(other).exchanges() == ([], 0)
+    for settings in (colleague, elsewhere):
+        assert await SessionBuffer(settings).exchanges() == ([], 0)
     key = f"xscore:{{{shared.tenant}}}:session:{SessionBuffer(shared).user}"
     ((name, text),) = (await client.hgetall(key)).items()
-    for word in (b"discount", b"tenth", b"acme", b"shop", b"main"):
-        assert word not in name + text
+    for word in ("discount", "tenth", "acme", "shop", "main"):
+        assert word not in str(name) + str(text)
     # The same bytes under the colleague's name, and in the other tenant.
     planted_for = SessionBuffer(colleague).user
     await client.hset(f"xscore:{{{shared.tenant}}}:session:{planted_for}", name, text)
@@ -139,8 +148,8 @@ async def test_nobody_else_reads_it(
     await client.hset(f"xscore:{{{elsewhere.tenant}}}:session:{user_there}", name, text)
     assert await SessionBuffer(elsewhere).exchanges() == ([], 1)
     # Under another name of the same user, cut, or made up.
-    forged = b"0" * 32 + text[32:]
-    for number, content in enumerate((forged, text[:-8], b"", b"x", b"\xff" * 40)):
+    forged = "0" * 32 + str(text)[32:]
+    for number, content in enumerate((forged, str(text)[:-8], "", "x", "\xff" * 40)):
         await client.hset(key, f"planted {number}", content)
     exchanges, unreadable = await SessionBuffer(shared).exchanges()
     assert (len(exchanges), unreadable) == (1, 5)
@@ -154,16 +163,20 @@ async def test_an_erasure_reaches_it(
     await first.ask()
     exchanges, _ = await SessionBuffer(shared).exchanges()
     assert await second.take() == 1
-    with second.store() as store:
-        settings = second.settings()
-    await _erase(second, settings)
+    await asyncio.to_thread(_erase_exchanges, second)
     assert await client.keys(f"xscore:{{{shared.tenant}}}:session:*") == []
     with second.store() as store:
-        assert take_session(store, exchanges, branch="main") == 0
+        assert second.take_into(store, exchanges) == 0
 
 
-async def _erase(computer: Computer, settings: Settings) -> None:
-    raise NotImplementedError
+def _erase_exchanges(computer: Computer) -> None:
+    """Erase every exchange of a store, as `xscore memory delete` does."""
+    with computer.store() as store:
+        query = "SELECT id FROM memory_row WHERE kind = 'exchange'"
+        identities = [identity for (identity,) in store.connection.execute(query).fetchall()]
+        erase_memories(store, identities, now=store.clock(), forget=True)
+        done = settle_owed_erasures(store.connection, computer.settings())
+        assert [server.problem for server in done] == [""]
 
 
 async def test_redis_may_lose_it(

@@ -38,6 +38,7 @@ from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
 from xscore.store import memory_rows, memory_writer
 from xscore.store.memory_queries import latest_exchanges
+from xscore.store.removal import note_shared_server
 from xscore.store.session_summary import TurnContext, save_session_summary
 from xscore.store.store import Store
 from xscore.store.working_session import load_session, resume_session, update_session_work
@@ -200,9 +201,14 @@ async def keep_session(settings: Settings, *, store: Store, thread: str) -> str:
     return ""
 
 
-def take_session(store: Store, exchanges: Sequence[BufferedExchange], *, branch: str) -> int:
+def take_session(
+    store: Store, exchanges: Sequence[BufferedExchange], *, branch: str, server: str
+) -> int:
     """Bring the exchanges of this repository and branch into the branch's session; return how many
-    are new here. One that was erased here stays away."""
+    are new here. One that was erased here stays away.
+
+    server: its name, which an erasure must reach.
+    """
     connection = store.connection
     repository = repository_name(origin_url(store.root.path))
     fitting: list[BufferedExchange] = []
@@ -212,6 +218,7 @@ def take_session(store: Store, exchanges: Sequence[BufferedExchange], *, branch:
             fitting.append(exchange)
     if not fitting:
         return 0
+    note_shared_server(connection, server)
     now = store.clock()
     session = resume_session(connection, branch=branch, now=now)
     with database.transaction(connection):

@@ -7,6 +7,7 @@ import click
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
+from xscore.extensions.shared.connect import shared_server_name
 from xscore.extensions.shared.session_buffer import KEY_HINT, SessionBuffer, take_session
 from xscore.platform.errors import UsageError
 from xscore.platform.git_folder import origin_url, working_branch
@@ -38,7 +39,7 @@ def continue_session(forget: bool, flags: Flags) -> None:
             )
         branch = working_branch(store.root.git_dir)
         exchanges, unreadable = asyncio.run(buffer.exchanges())
-        taken = take_session(store, exchanges, branch=branch)
+        taken = take_session(store, exchanges, branch=branch, server=shared_server_name(settings))
     line = f"{counted(taken, 'exchange')} of branch {one_line(branch)} came from another machine"
     if unreadable:
         flags.terminal.notes([f"{counted(unreadable, 'entry', 'entries')} there cannot be read"])
