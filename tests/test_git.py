@@ -4,12 +4,14 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 
 import pytest
 
 from tests.conftest import MakeRepo, commit_all, git
+from tests.waiting import wait_until
 from xscore.indexer.discovery import discover_files
+from xscore.platform import git as git_module
 from xscore.platform.git import TIMEOUT_S, kill_git, recent_commits, run_git, working_diff
 from xscore.platform.git_log import commits_with_files
 from xscore.platform.paths import find_root
@@ -72,13 +74,18 @@ def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> N
     assert time.monotonic() - start < TIMEOUT_S / 2  # what git is given before it is ended
 
 
+def _kill_git_once_it_runs() -> None:
+    wait_until(lambda: git_module._running)
+    kill_git()
+
+
 def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
     """A process that must end at once ends its git too."""
     root = make_repo({"a.py": "one = 1\n", "sub/b.py": "two = 2\n"})
     os.mkfifo(root / "sub" / ".gitignore")
     (root / "sub" / "new.py").touch()
     began = time.monotonic()
-    ending = Timer(0.3, kill_git)
+    ending = Thread(target=_kill_git_once_it_runs)
     ending.start()
     assert run_git(root, "ls-files", "--others", "--exclude-standard", timeout_s=20.0) is None
     assert time.monotonic() - began < 10

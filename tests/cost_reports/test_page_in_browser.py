@@ -9,7 +9,7 @@ import pytest
 
 from tests.cost_reports.page_reports import NASTY, empty, hostile, report_of
 from tests.servers import browser
-from xscore.cost_reports.page import render_page
+from xscore.cost_reports.page import ROWS_AT_ONCE, render_page
 from xscore.cost_reports.records import CostReport
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -150,6 +150,30 @@ async def test_no_words_of_a_plot_overlap_or_leave_it(
         clashes = await tab.run(CLASHES)
 
         assert clashes == []
+
+
+@pytest.mark.parametrize("want", ["button", "sort", "print"])
+async def test_a_long_table_is_shown_whole_when_asked(
+    tab: browser.Tab, tmp_path: Path, want: str
+) -> None:
+    """The rows that wait come by the button, with the first sorting, and in print, in their order;
+    the keyboard goes on where they begin."""
+    await show(tab, report_of(250, 0), tmp_path)
+    rows = "document.querySelector('.turns').tBodies[0].rows"
+    assert await tab.run(f"{rows}.length") == ROWS_AT_ONCE
+    button = "document.querySelector('.rest button')"
+    assert "250" in await tab.run(f"{button}.textContent")
+    if want == "button":
+        await tab.run(f"{button}.click()")
+    elif want == "sort":
+        await tab.run("document.querySelector('.turns th button').click()")
+    else:
+        await tab.run("dispatchEvent(new Event('beforeprint'))")
+    assert await tab.run(f"{rows}.length") == 250
+    assert await tab.run(f"{button}") is None
+    times = await tab.run(f"Array.from({rows}, row => row.cells[0].textContent.trim())")
+    assert times in (sorted(times), sorted(times, reverse=True)) and len(set(times)) > 200
+    assert tab.complaints == []
 
 
 async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Path) -> None:

@@ -124,18 +124,23 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
     uncapped = await ask(shop, priced, replace(TASK, task="first"))
     cost_usd = uncapped.spent(Stage.JUDGE).cost_usd
     assert cost_usd and uncapped.second_draws.drawn
-    for number, budget in enumerate(
-        (
-            BudgetSettings(max_usd=cost_usd / 100 * 99),
-            BudgetSettings(deadline_s=2.2),
-        )
-    ):
-        server.latency_s, server.score = float(number), ChangingScores()
-        answer = await ask(
-            shop, replace(priced, budget=budget), replace(TASK, task=f"again {number}")
-        )
-        assert (answer.coverage.unjudged, answer.second_draws.drawn) == (0, 0), budget
-        assert answer.second_draws.missed == uncapped.second_draws.drawn
+    missed = (0, 0, uncapped.second_draws.drawn)
+
+    async def again(budget: BudgetSettings, latency_s: float) -> tuple[int, int, int]:
+        server.latency_s, server.score = latency_s, ChangingScores()
+        task = replace(TASK, task=f"again {latency_s:g}")
+        answer = await ask(shop, replace(priced, budget=budget), task)
+        draws = answer.second_draws
+        return answer.coverage.unjudged, draws.drawn, draws.missed
+
+    assert await again(BudgetSettings(max_usd=cost_usd / 100 * 99), 0.0) == missed
+    # On a machine that is too slow for the first answers, all takes four times as long.
+    accounts = []
+    for slower in (1.0, 4.0, 16.0):
+        accounts.append(await again(BudgetSettings(deadline_s=2.2 * slower), slower))
+        if accounts[-1] == missed:
+            break
+    assert accounts[-1] == missed
 
 
 def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: DecisionServer) -> None:

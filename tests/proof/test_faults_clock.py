@@ -95,7 +95,8 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
         host.latency_s = 0.0
         after = run(*arguments, cwd=root, environ=environ)
         coverage = json.loads(after.stdout)["coverage"]
-        assert after.returncode == 0 and json.loads(after.stdout)["latency_s"]["judge"] < 10
+        # A lease that is a day off would be waited for.
+        assert after.returncode == 0 and json.loads(after.stdout)["latency_s"]["judge"] < 100
         assert coverage["cached"] >= 6 and coverage["cached"] + coverage["judged"] == MEMORIES
         assert sum(host.counts.judgments.values()) - MEMORIES <= IN_FLIGHT
 

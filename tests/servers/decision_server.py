@@ -48,7 +48,7 @@ class DecisionServer(ThreadedServer):
         self.headers: dict[str, str] = {}
         self.bodies: list[Reply] = []
         self.keep_bodies = True
-        self.requests = self.refused = self.tokens = self.questions = 0
+        self.requests = self.refused = self.tokens = self.questions = self.in_flight = 0
         self.judged: Counter[str] = Counter()
         """`path::entity` -> how often it was scored in a sent reply."""
         self._spent: deque[tuple[float, int]] = deque()
@@ -140,6 +140,21 @@ class DecisionServer(ThreadedServer):
         complete_reply: Callable[[list[Reply], int], Reply],
     ) -> web.Response:
         self.requests += 1
+        self.in_flight += 1
+        try:
+            return await self._answered(request, body, state, questions, answer, complete_reply)
+        finally:
+            self.in_flight -= 1
+
+    async def _answered(
+        self,
+        request: web.Request,
+        body: Reply,
+        state: str,
+        questions: list[tuple[str, str, Reply]],
+        answer: Callable[[str, float, Reply], Reply],
+        complete_reply: Callable[[list[Reply], int], Reply],
+    ) -> web.Response:
         if self.keep_bodies:
             self.bodies.append(json.loads(json.dumps(body)))
         tokens = round((len(state) + sum(len(text) for _, text, _ in questions)) / CHARS_PER_TOKEN)

@@ -14,7 +14,8 @@ from xscore.settings import Settings
 from xscore.store.link_rows import state_edges
 from xscore.store.lookup import find_memories
 from xscore.store.memory_rows import select_memories
-from xscore.store.store import Store, load_pack_slots, save_pack_slots
+from xscore.store.pack_slot_rows import load_pack_slots, save_pack_slots
+from xscore.store.store import Store
 
 
 def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:

@@ -19,7 +19,8 @@ from xscore.store.graph import follow_links
 from xscore.store.lookup import find_memories
 from xscore.store.mention_links import link_mentions
 from xscore.store.opening import connect_store
-from xscore.store.store import Store, load_pack_slots, save_pack_slots
+from xscore.store.pack_slot_rows import load_pack_slots, save_pack_slots
+from xscore.store.store import Store
 from xscore.store.turns import TurnStart, begin_turn, count_use, latest_turn_id
 from xscore.store.worktrees import NOWHERE, enter_worktree, worktree_number
 

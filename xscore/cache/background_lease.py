@@ -80,7 +80,9 @@ class BackgroundLease:
         """name: the lease written for this process, if any.
         watches: keep running when there is nothing to do.
         """
-        self._connection, self._clock, self._lock = connection, clock, Lock()
+        self._connection = connection
+        self._clock = clock
+        self._lock = Lock()
         self._lease = Lease(clock, name=name)
         self._holder = _Holder(self._lease.id, "", clock(), watches)
         self.changed: Event = Event()
@@ -94,7 +96,9 @@ class BackgroundLease:
         # Looked at and written in one transaction: of two that try at once one sees the other.
         with self._lock, database.transaction(self._connection) as connection:
             before = _read_holder(connection).runner
-            mark = runner_marks(connection).get(before) if before != self._lease.id else None
+            mark = None
+            if before != self._lease.id:
+                mark = runner_marks(connection).get(before)
             if mark is not None:
                 if mark.lives(now=self._clock()):
                     return False

@@ -49,7 +49,9 @@ class GroupCommit:
     `path`."""
 
     def __init__(self, path: Path, keys: StoreKeys | None = None, *, create: bool = True) -> None:
-        self._path, self._keys, self._create = path, keys, create
+        self._path = path
+        self._keys = keys
+        self._create = create
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._failure: Exception | None = None
         self._closed = False
@@ -128,7 +130,8 @@ class GroupCommit:
             latest = 0.0
             while (group := self._next_group()) is not None:
                 self._commit(group)
-                before, latest = latest, time.monotonic()
+                before = latest
+                latest = time.monotonic()
                 if latest - before < BUSY_S:
                     time.sleep(REST_S)
         finally:

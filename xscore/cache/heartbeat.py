@@ -23,7 +23,8 @@ class Heartbeat:
     def __init__(
         self, beat: Callable[[], Awaitable[None]], *, every_s: float = HEARTBEAT_S
     ) -> None:
-        self._beat, self._every_s = beat, every_s
+        self._beat = beat
+        self._every_s = every_s
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

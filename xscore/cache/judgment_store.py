@@ -108,7 +108,8 @@ class StoredJudgments:
 
     def __init__(self, commits: "GroupCommit", *, clock: Callable[[], float] = time.time) -> None:
         """Write through this thread. clock: Unix seconds, for the lease of claims."""
-        self._commits, self._clock = commits, clock
+        self._commits = commits
+        self._clock = clock
 
     def writer(
         self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
@@ -163,7 +164,8 @@ def insert_judgments(
 ) -> None:
     """Write judgments in an open transaction; delete the claims on these contents and their
     quarantined scores."""
-    query, turn = find_or_add_query(connection, names), turn_checksum(*names)
+    query = find_or_add_query(connection, names)
+    turn = turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
     # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum.

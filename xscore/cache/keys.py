@@ -82,7 +82,8 @@ replacement."""
 
 def normalise_turn_text(text: str) -> str:
     """Replace the parts that vary between runs of one command by placeholders. Idempotent."""
-    text, before = text.replace("\r\n", "\n"), ""
+    text = text.replace("\r\n", "\n")
+    before = ""
     # A replacement can expose another match; each pass leaves fewer digits, so it ends.
     while text != before:
         before = text

@@ -65,7 +65,9 @@ class Lease:
         pid: of a process just started, to write it.
         """
         self.id: str = name or random_hex(8)
-        self._clock, self._pid, self._place = clock, pid or os.getpid(), process_place()
+        self._clock = clock
+        self._pid = pid or os.getpid()
+        self._place = process_place()
         _HELD.add(self.id)
 
     def renew(self, connection: Connection) -> None:

@@ -316,7 +316,8 @@ def vacuum_store(connection: Connection) -> None:
 
 def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_TurnPlan]:
     """Plan every turn, least recently used first."""
-    needed, judges = _pairs_in_use(connection, now=now), find_judge_keys(connection, sweep.judges)
+    needed = _pairs_in_use(connection, now=now)
+    judges = find_judge_keys(connection, sweep.judges)
     counts = {query: counted for query, *counted in count_judgments(connection)}
     if counts:
         _refuse_unindexed(connection)
@@ -382,4 +383,6 @@ def _pairs_in_use(
 
 def _unix_time(at: object) -> float:
     """Return Unix seconds; 0 for an invalid time."""
-    return float(at) if isinstance(at, int | float) and math.isfinite(at) else 0.0
+    if isinstance(at, int | float) and math.isfinite(at):
+        return float(at)
+    return 0.0

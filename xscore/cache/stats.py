@@ -125,7 +125,8 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
     indexed = reader.read("memories", is_indexed, False)
     unreachable, spare = 0, 0
     if indexed:
-        unreachable, spare = judgments - shown - parts, parts - needed
+        unreachable = judgments - shown - parts
+        spare = parts - needed
     database_files = path.parent.glob(f"{path.name}*")
     return CacheStats(
         judgments=judgments,

@@ -179,7 +179,9 @@ def render_also(answer: Answer) -> str:
         if joined.left_out:
             share += f" of {joined.memories + joined.left_out:,}, the nearest by words"
         shares.append(share)
-    return faint(f"also looked into: {'; '.join(shares)}") if shares else ""
+    if shares:
+        return faint(f"also looked into: {'; '.join(shares)}")
+    return ""
 
 
 def render_carried(answer: Answer) -> str:
@@ -234,7 +236,8 @@ def render_routing(answer: Answer) -> str:
             problem = f"not read: {one_line(layer.problem)}"
         elif layer.is_late:
             problem = "past its deadline"
-        memories, fetch_ms = f"{layer.memories:,} memories", f"{layer.fetch_ms:.1f} ms"
+        memories = f"{layer.memories:,} memories"
+        fetch_ms = f"{layer.fetch_ms:.1f} ms"
         rows.append((layer.layer, memories, fetch_ms, share, problem))
     return f"task type: {plan.task_type} ({one_line(plan.because)})\n{render_table((), rows)}"
 
@@ -281,7 +284,8 @@ def _assumption(answer: Answer) -> str:
 def _took(latency: Latency) -> str:
     if latency.index < INDEX_SHOWN_FROM_S:
         return format_seconds(latency.total)
-    total, index = format_seconds(latency.total), format_seconds(latency.index)
+    total = format_seconds(latency.total)
+    index = format_seconds(latency.index)
     return f"{total} ({index} for the index)"
 
 

@@ -250,7 +250,9 @@ def _below(memory: Selected) -> str:
 
 def _one_line_entry(memory: Selected, width: int | None) -> str:
     """Return score, place, name and reason in one line of a window."""
-    name, score, place = _shown_name(memory), _score(memory), _place(memory)
+    name = _shown_name(memory)
+    score = _score(memory)
+    place = _place(memory)
     if width is not None:
         # A name tells more than the folders that do not fit beside it, and its end more than its
         # class.
@@ -319,7 +321,8 @@ def _entry(memory: Selected) -> list[str]:
 
 def _why(memory: Selected) -> str:
     """Return what a memory amends, the reason of its score, and the sum behind it."""
-    boosts, remarks = "", list[str]()
+    boosts = ""
+    remarks = list[str]()
     for boost in memory.boosts:
         if boost.name in ORDER_BOOSTS:
             remarks.append(one_line(boost.because))

@@ -50,7 +50,8 @@ def estimate(task: str, flags: Flags) -> None:
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
-    turn, loaded = flags.turn(task), read_settings(flags)
+    turn = flags.turn(task)
+    loaded = read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
     forecast = run_with_pipeline(
         flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
@@ -100,7 +101,10 @@ def _render_ways(forecast: Estimate) -> str:
     for place, way in enumerate(forecast.ways):
         chosen = " (chosen)" if place == 0 else ""
         # A tariff is shown where it is another model's: most often it repeats the judge.
-        tariff = "" if way.tariff == way.judge.replace(":", "/") else way.tariff
+        if way.tariff == way.judge.replace(":", "/"):
+            tariff = ""
+        else:
+            tariff = way.tariff
         rows.append(
             (
                 f"{way.way}{chosen}",

@@ -77,7 +77,10 @@ def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> N
         reached = follow_links(store.connection, question, name, depth=depth)
         starts = ends_named(store.connection, name, question)
         # With one start the line says "it"; with several, which of them.
-        names = entity_names(store.connection, starts) if len(starts) > 1 else {}
+        if len(starts) > 1:
+            names = entity_names(store.connection, starts)
+        else:
+            names = {}
         purposes = file_purposes(store.connection, [node.path for node in reached if node.path])
     body = {
         "of": name,

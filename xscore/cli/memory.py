@@ -269,7 +269,9 @@ def _stated_layer(layer: str | None, scope: str | None) -> Layer | None:
 def _stated_kind(kind: str | None, layer: Layer | None) -> Kind:
     if kind:
         return Kind(kind)
-    return _DEFAULT_KINDS.get(layer, Kind.CONTEXT) if layer else Kind.CONTEXT
+    if layer:
+        return _DEFAULT_KINDS.get(layer, Kind.CONTEXT)
+    return Kind.CONTEXT
 
 
 def _refuse_beside_failure() -> NoReturn:

@@ -34,7 +34,10 @@ def describe_redactions(count: int) -> str:
 
 def render_memory_line(memory: Memory, *, now: float) -> str:
     """One line: id, layer, kind, age, title, and what is unusual about it."""
-    marks = [] if memory.status is MemoryStatus.ACTIVE else [str(memory.status)]
+    if memory.status is MemoryStatus.ACTIVE:
+        marks = []
+    else:
+        marks = [str(memory.status)]
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
     aliases = memory.details.aliases
     marks += [f"also {', '.join(map(one_line, aliases))}"] if aliases else []

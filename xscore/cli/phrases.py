@@ -110,7 +110,10 @@ def describe_resumed_session(session: SessionInfo, *, now: float) -> str:
 
 def render_session_line(session: WorkingSession, *, now: float) -> str:
     """One line of a list: thread, branch, when, how many tasks, the last of them."""
-    state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
+    if session.closed_at is not None:
+        state = "closed"
+    else:
+        state = format_age(session.last_updated, now)
     task = ""
     if session.task:
         task = f"  {quote_task(session.task)}"

@@ -84,7 +84,8 @@ def begin_fresh(flags: Flags) -> None:
 
 
 def _print_sessions(store: "Store", flags: Flags) -> None:
-    branch, now = working_branch(store.root.git_dir), store.clock()
+    branch = working_branch(store.root.git_dir)
+    now = store.clock()
     sessions = sorted(load_sessions(store.connection), key=lambda one: one.branch != branch)
     body = {"sessions": [record_json(session) for session in sessions]}
     none = 'There is no working session here yet; `xscore ask "…"` begins one.'

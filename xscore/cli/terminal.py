@@ -90,7 +90,10 @@ class Terminal(Struct):
         if self.as_json:
             from xscore.pipeline.json_form import SCHEMA, to_json  # text needs no JSON form
 
-            body = {"schema": SCHEMA, **record} if isinstance(record, dict) else to_json(record)
+            if isinstance(record, dict):
+                body = {"schema": SCHEMA, **record}
+            else:
+                body = to_json(record)
             print_json({**body, **(more or {})})
             return
         words = text if isinstance(text, str) else text(record)

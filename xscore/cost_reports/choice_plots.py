@@ -77,7 +77,8 @@ def answer_use_plot(details: Sequence[TurnDetail], turns: Sequence[TurnLine]) ->
     rows: list[tuple[str, ...]] = []
     stacks: list[tuple[str, list[tuple[str, float, float]]]] = []
     for detail in answered:
-        cited, kept = len(detail.cited or ()), len(detail.selected)
+        cited = len(detail.cited or ())
+        kept = len(detail.selected)
         chosen += kept
         used += cited
         name = format_time(began[detail.turn_id])

@@ -129,7 +129,9 @@ def report(misplaced: tuple[str, ...], flags: Flags) -> int:
 
 def _refuse_contradictions(flags: Flags) -> None:
     options = flags.given
-    since, until, last = options["since"], options["until"], options["last"]
+    since = options["since"]
+    until = options["until"]
+    last = options["last"]
     wrong = ""
     if flags.terminal.as_json and (options["format"] or options["html"]):
         wrong = "--json and --format both want stdout"
@@ -254,7 +256,8 @@ def _render(report: CostReport, gate: GateReport | None, form: str, flags: Flags
 
 
 def _print_report(report: CostReport, gate: GateReport | None, flags: Flags) -> int:
-    options, terminal = flags.given, flags.terminal
+    options = flags.given
+    terminal = flags.terminal
     writes_elsewhere = options["output"] or options["check"] or options["update_baseline"]
     if terminal.as_json:
         body = to_json(replace(report, turns=report.turns[:JSON_LINES], details=()))

@@ -127,7 +127,8 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
 def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Check that the work is the same: as many turns, and candidates within the tolerance of
     calls."""
-    before, current = baseline.coverage.candidates, now.coverage.candidates
+    before = baseline.coverage.candidates
+    current = now.coverage.candidates
     room = before * _exact(gates.calls)
     # Fewer candidates are another workload as well as more.
     allowed = before - _floor(room)
@@ -147,7 +148,8 @@ def _sameness(is_same: bool) -> tuple[GateVerdict, str]:
 
 def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     for name, tolerance, of in COUNT_GATES:
-        before, current = of(baseline), of(now)
+        before = of(baseline)
+        current = of(now)
         allowed = _floor(before * (1 + _exact(getattr(gates, tolerance))))
         yield GateLine(name, "count", before, current, allowed, _at_most(current, before, allowed))
 
@@ -155,11 +157,14 @@ def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ite
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Compare the dollars of calls that are priced on both sides."""
     allowed = baseline.cost_usd * (1 + _exact(gates.cost))
-    verdict, note = _at_most(now.cost_usd, baseline.cost_usd, allowed), ""
+    verdict = _at_most(now.cost_usd, baseline.cost_usd, allowed)
+    note = ""
     if now.unpriced and now.unpriced == now.attempts and baseline.unpriced == baseline.attempts:
-        verdict, note = GateVerdict.INCONCLUSIVE, "unpriced on both sides"
+        verdict = GateVerdict.INCONCLUSIVE
+        note = "unpriced on both sides"
     elif now.unpriced > baseline.unpriced and verdict is not GateVerdict.FAILED:
-        verdict, note = GateVerdict.INCONCLUSIVE, "less is priced than in the baseline"
+        verdict = GateVerdict.INCONCLUSIVE
+        note = "less is priced than in the baseline"
     elif now.unpriced < baseline.unpriced and verdict is GateVerdict.FAILED:
         verdict, note = _with_more_priced(now, baseline, allowed)
     return GateLine("dollars", "usd", baseline.cost_usd, now.cost_usd, allowed, verdict, note)
@@ -180,7 +185,8 @@ def _with_more_priced(
 
 
 def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    before, current = _judged_share(baseline.coverage), _judged_share(now.coverage)
+    before = _judged_share(baseline.coverage)
+    current = _judged_share(now.coverage)
     return _share("coverage", before, current, gates.coverage, note="no candidates on one side")
 
 
@@ -192,7 +198,8 @@ def _judged_share(coverage: Coverage) -> Decimal | None:
 
 def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Compare recall if both sides answered the same questions at the same k by the same judge."""
-    before, current = baseline.recall, now.recall
+    before = baseline.recall
+    current = now.recall
     note = "no evaluation on one side" if before or current else "no evaluation"
     if before and current:
         if (before.questions, before.k) != (current.questions, current.k):
@@ -223,7 +230,8 @@ def _share(
 
 def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
-    baseline_p95s, current_p95s = _p95_by_name(baseline), _p95_by_name(now)
+    baseline_p95s = _p95_by_name(baseline)
+    current_p95s = _p95_by_name(now)
     for name in baseline_p95s | current_p95s:
         yield _latency(name, baseline_p95s.get(name), current_p95s.get(name), gates)
 
@@ -327,7 +335,9 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
         refuse_repeated_keys(data.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER) from error
-    schema = value.pop("schema", None) if isinstance(value, dict) else None
+    schema = None
+    if isinstance(value, dict):
+        schema = value.pop("schema", None)
     if isinstance(schema, int) and schema > SCHEMA:
         raise newer_file_error(f"the baseline {path}", schema, SCHEMA)
     try:

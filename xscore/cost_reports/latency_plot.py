@@ -94,5 +94,8 @@ def _spread(timing: Timing, before_s: float | None) -> Spread:
 
 
 def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
-    place = STAGES.index(timing.stage) if timing.stage in STAGES else len(STAGES)
+    if timing.stage in STAGES:
+        place = STAGES.index(timing.stage)
+    else:
+        place = len(STAGES)
     return timing.of != "turn", place, timing.stage, timing.kind != "live"

@@ -79,7 +79,8 @@ def read_turns(
         key = TurnKey(repository, _text(row["id"]))
         at = parse_timestamp(row["started_at"])
         state = shown_state(TurnState(row["state"]), str(row["process"]), age_s=now - at)
-        task, branch = _text(row["task"]), _text(row["branch"])
+        task = _text(row["task"])
+        branch = _text(row["branch"])
         return LedgerTurn(key, at, task, state, figures_by_turn.get(key.turn), branch)
 
     ledger_turns, left_out = _valid(turns, turn)
@@ -128,7 +129,8 @@ def sum_offline(parts: Iterable[OfflineTotals]) -> OfflineTotals:
 
 
 def _offline(row: Mapping[str, Any]) -> OfflineTotals:
-    candidates, cached = parse_count(row["candidates"]), parse_count(row["cached"])
+    candidates = parse_count(row["candidates"])
+    cached = parse_count(row["cached"])
     if not cached <= candidates < _MOST_CANDIDATES:
         raise ValueError("more was cached than there were candidates")
     return OfflineTotals(

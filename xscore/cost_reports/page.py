@@ -47,6 +47,8 @@ SCRIPTS = ("page.js", "ramp.js", "plots.js")
 DEAREST_SHOWN = 8
 DETAILS_SHOWN = 10
 """Turns whose choices are listed first; one click shows the others."""
+ROWS_AT_ONCE = 100
+"""Rows of the table of turns; one click shows the others."""
 
 
 def render_page(report: CostReport, *, baseline: GateFigures | None = None, home: str = "") -> str:
@@ -75,6 +77,7 @@ def render_page(report: CostReport, *, baseline: GateFigures | None = None, home
         dearest=dearest_turns(report.turns),
         tables=tables,
         turns=_turns_table(report),
+        rows_at_once=ROWS_AT_ONCE,
         first=DETAILS_SHOWN,
         lines={line.id: line for line in report.turns},
         hrefs_of=places,

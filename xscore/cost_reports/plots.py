@@ -107,7 +107,8 @@ def report_plots(report: CostReport, baseline: GateFigures | None = None) -> lis
 
 def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show dollars per turn, stacked by model, the most expensive at the bottom."""
-    title, series = "Cost per turn", _model_series(buckets)
+    title = "Cost per turn"
+    series = _model_series(buckets)
     highest = max(map(TurnBucket.cost, buckets), default=ZERO)
     if not highest:
         if not buckets:
@@ -147,7 +148,8 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
 def coverage_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Show the share of candidates that have a score, of judgments that were cached, and of input
     tokens from prefix caches."""
-    title, shares = "Coverage and caches", [bucket.shares() for bucket in buckets]
+    title = "Coverage and caches"
+    shares = [bucket.shares() for bucket in buckets]
     if not buckets:
         return Figure(title=title, why_empty=NO_TURNS)
     if all(not any(bucket_shares) for bucket_shares in shares):
@@ -243,8 +245,10 @@ def _bars(
 def score_plot(of: ScoreHistogram) -> Figure:
     """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the
     cut."""
-    counts, threshold = of.scores, of.threshold
-    title, bins = f"Scores by {ellipsize(of.judge, 60)}", len(counts)
+    counts = of.scores
+    threshold = of.threshold
+    title = f"Scores by {ellipsize(of.judge, 60)}"
+    bins = len(counts)
     if not any(counts):
         return Figure(title=title, why_empty="no scores are recorded")
     rows: list[tuple[str, str]] = []

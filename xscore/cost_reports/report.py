@@ -409,7 +409,8 @@ def _without_cache(
 def _average_of_period(turns: Sequence[LedgerTurn], judging: Judging) -> Decimal | None:
     """Return the average cost of a judgment in these turns; None if nothing was judged, or a call
     has no price."""
-    judged, paid = 0, Decimal(0)
+    judged = 0
+    paid = Decimal(0)
     for turn in turns:
         spent = judging.get(turn.key)
         if spent is None or turn.figures is None:
@@ -442,9 +443,12 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
 
     No estimate assumes the discount of a host's prefix cache, so the dollars are those without it.
     """
-    expected, actual, count = NOTHING_EXPECTED, NOTHING_EXPECTED, 0
+    expected = NOTHING_EXPECTED
+    actual = NOTHING_EXPECTED
+    count = 0
     for turn in turns:
-        figures, taken = turn.figures, judging.get(turn.key)
+        figures = turn.figures
+        taken = judging.get(turn.key)
         if figures is None or figures.expected is None or not taken:
             continue
         if not figures.expected.calls or figures.coverage.unjudged:

@@ -254,7 +254,7 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
     if before is None:
         raise UsageError(
             f"there is no baseline at {baseline}",
-            hint="Write one with --update-baseline, and commit it.",
+            hint="Write one with `xscore report --update-baseline`, and commit it.",
         )
     return check_gates(measure_report(report), before, gates)
 
@@ -303,7 +303,8 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
         return
     changed = 0
     for line in check_gates(now, before, GateSettings()).lines:
-        was, is_now = _format_figure(line.baseline, line.unit), _format_figure(line.now, line.unit)
+        was = _format_figure(line.baseline, line.unit)
+        is_now = _format_figure(line.now, line.unit)
         if was != is_now:
             changed += 1
             terminal.note(f"baseline: {line.what}: {was} -> {is_now}{_change(line)}")

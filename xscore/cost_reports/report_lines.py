@@ -137,7 +137,9 @@ class Column(Struct, frozen=True, kw_only=True):
     def shown(self, line: ReportLine) -> str:
         """Return the cell of a line for people."""
         value = self.value(line)
-        return DASH if value is None else self.show(value)
+        if value is None:
+            return DASH
+        return self.show(value)
 
 
 def _text(name: str, value: Callable[[ReportLine], str]) -> Column:

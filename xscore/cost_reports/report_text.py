@@ -27,6 +27,7 @@ from xscore.cost_reports.report_lines import (
     shown_group_columns,
     table_for_people,
 )
+from xscore.pipeline.stage_words import stage_words
 from xscore.platform.figures import (
     format_difference,
     format_dollars,
@@ -151,7 +152,8 @@ def _estimate(report: CostReport) -> str:
     accuracy = report.accuracy
     if accuracy is None:
         return ""
-    expected, actual = accuracy.expected, accuracy.actual
+    expected = accuracy.expected
+    actual = accuracy.actual
     pairs = [
         ("calls", actual.calls, expected.calls),
         ("tokens in", actual.input_tokens, expected.input_tokens),
@@ -176,7 +178,8 @@ def _offline(report: CostReport) -> str:
         parts.append(f"{offline.unpriced:,} unpriced")
     if offline.saved_by_batch_usd > 0:
         parts.append(f"{format_dollars(offline.saved_by_batch_usd)} saved by batch")
-    jobs, questions = counted(offline.jobs, "job"), counted(offline.questions, "question")
+    jobs = counted(offline.jobs, "job")
+    questions = counted(offline.questions, "question")
     return f"{jobs}, {questions}: {', '.join(parts)}"
 
 
@@ -221,7 +224,8 @@ def report_tables(
 
 def _timing_row(timing: Timing) -> tuple[str, ...]:
     percentiles = map(format_duration, (timing.p50_s, timing.p95_s, timing.p99_s))
-    return (timing.of, timing.stage, timing.kind, f"{timing.count:,}", *percentiles)
+    stage = stage_words(timing.of, timing.stage)
+    return (timing.of, stage, timing.kind, f"{timing.count:,}", *percentiles)
 
 
 def _evaluation_row(line: EvaluationLine) -> tuple[str, ...]:

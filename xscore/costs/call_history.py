@@ -200,7 +200,8 @@ def best_cache_ttl_s(
         share = (in_time + 1) / (len(gaps_s) + 2)
         price = share * read_factor + (1 - share) * write.price_factor
         if price < cheapest:
-            cheapest, ttl_s = price, write.ttl_s
+            cheapest = price
+            ttl_s = write.ttl_s
     return ttl_s
 
 

@@ -74,7 +74,9 @@ def spent_in_period(connection: Connection, period: str) -> Decimal:
     """
     row = connection.execute("SELECT spent FROM spending WHERE span = ?", (period,)).fetchone()
     with damage_if_invalid(f"what was spent ({period})"):
-        return money.dollars_of_picodollars(row[0]) if row else ZERO_USD
+        if row:
+            return money.dollars_of_picodollars(row[0])
+        return ZERO_USD
 
 
 def add_spending(
@@ -162,7 +164,9 @@ def reserved_usd(connection: Connection, name: str) -> Decimal | None:
     """
     row = connection.execute("SELECT amount FROM reservation WHERE id = ?", (name,)).fetchone()
     with damage_if_invalid("what is set aside"):
-        return money.dollars_of_picodollars(row[0]) if row else None
+        if row:
+            return money.dollars_of_picodollars(row[0])
+        return None
 
 
 def reduce_reservation(connection: Connection, name: str, usd: Decimal) -> bool:

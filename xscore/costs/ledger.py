@@ -164,7 +164,9 @@ def learned_chars_per_token(
     Ratios are per host, since hosts that serve a model of the same name may count differently.
     """
     row = connection.execute(_RATIO, (provider, host, model)).fetchone()
-    return float(row[0]) if row and _is_believable(row[0]) else None
+    if row and _is_believable(row[0]):
+        return float(row[0])
+    return None
 
 
 def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None:
@@ -292,4 +294,6 @@ class UsageTotals(Struct):
         if unknown."""
         latest = sorted(self._took_s.get(stage, ()))
         usual_s = self.usual_judging_s if stage is Stage.JUDGE else 0.0
-        return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else usual_s
+        if latest:
+            return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))]
+        return usual_s

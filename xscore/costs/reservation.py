@@ -108,7 +108,9 @@ class Budget:
         lease_s: float = LEASE_S,
     ) -> None:
         """clock: Unix seconds; decides the day and when a lease ends."""
-        self._backend, self._clock, self._lease_s = backend, clock, lease_s
+        self._backend = backend
+        self._clock = clock
+        self._lease_s = lease_s
         self.current: Reservation = self._new_reservation()
         self._in_flight: dict[str, tuple[Reservation, Decimal]] = {}
         self._count = 0
@@ -161,7 +163,8 @@ class Budget:
 
     def _is_held(self) -> bool:
         """Return whether the current reservation outlasts any call and counts for today."""
-        held, now = self.current, self._clock()
+        held = self.current
+        now = self._clock()
         return (
             not held.is_lost
             and now < held.leased_until - self._lease_s / 2
@@ -173,7 +176,8 @@ class Budget:
         if not self._is_held():
             # Calls in flight stay with the old reservation, and so with its day: it keeps what they
             # may cost, and gives back what it held ready.
-            before, self.current = self.current, self._new_reservation()
+            before = self.current
+            self.current = self._new_reservation()
             before.reserve_ahead = ZERO_USD
             await self._backend.report(before)
         # Taken before the backend is asked: a call that ends meanwhile frees dollars and sets this
@@ -229,7 +233,8 @@ class _StoreBackend(Struct):
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
         if not self.caps.any:
             return False
-        missing, got = usd - reservation.available, ZERO_USD
+        missing = usd - reservation.available
+        got = ZERO_USD
         tightest: CapLeft | None = None
 
         def write(connection: Connection) -> None:
@@ -274,7 +279,8 @@ class _StoreBackend(Struct):
         if not (charge.usd or charge.freed):
             return
         # Before the job is queued, so that the next report neither charges nor frees it again.
-        reservation.held, reservation.reported = reservation.needed, reservation.spent
+        reservation.held = reservation.needed
+        reservation.reported = reservation.spent
         with suppress(StoreError, sqlite3.Error):
             self.commits.post_item(self._write_charges, charge)
 

@@ -104,7 +104,8 @@ class AdmissionRules:
     ) -> None:
         """taken_back: whether a vendored path is the repository's own (`TakenBack`)."""
         self._taken_back = taken_back
-        self._max_bytes, self._max_line_chars = settings.max_file_bytes, settings.max_line_chars
+        self._max_bytes = settings.max_file_bytes
+        self._max_line_chars = settings.max_line_chars
         self._include = _spec(settings.include)
         self._exclude = _spec(settings.exclude)
 
@@ -146,7 +147,9 @@ class AdmissionRules:
             return "secret"
         if self._include is not None and not self._include.verdict(path):
             return "not_included"
-        verdict = self._exclude.verdict(path) if self._exclude is not None else None
+        verdict = None
+        if self._exclude is not None:
+            verdict = self._exclude.verdict(path)
         if verdict:
             return "excluded"
         if verdict is not None:
@@ -231,7 +234,8 @@ def _without_long_lines(text: str, max_line_chars: int) -> str:
             continue
         # Both ends stay, so that what opens at one end (a quote, a bracket) closes at the other.
         left_out = len(line) - 2 * _KEPT_OF_LONG_LINE
-        head, tail = line[:_KEPT_OF_LONG_LINE], line[-_KEPT_OF_LONG_LINE:]
+        head = line[:_KEPT_OF_LONG_LINE]
+        tail = line[-_KEPT_OF_LONG_LINE:]
         lines[number] = f"{head} … {left_out:,} characters … {tail}"
     return "\n".join(lines)
 

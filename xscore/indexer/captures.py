@@ -277,7 +277,10 @@ def _define(
 ) -> None:
     node = captures[kind][0]
     name = captures["name"][0] if "name" in captures else node
-    body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
+    if "body" in captures:
+        body_byte = captures["body"][0].start_byte
+    else:
+        body_byte = node.end_byte
     if name.type == "parameter_list":  # of `TEST(Suite, Name)`
         parts = _text(data, name).strip("()").split(",")
         written = ".".join(part.strip() for part in parts)
@@ -288,7 +291,9 @@ def _define(
     else:  # an extension is named by its header: `impl Display for Point`
         header = data[node.start_byte : body_byte].decode("utf-8", "replace")
         written = " ".join(header.split())[:MAX_HEADER_CHARS]
-    owner = _text(data, captures["owner"][0]) if "owner" in captures else ""
+    owner = ""
+    if "owner" in captures:
+        owner = _text(data, captures["owner"][0])
     definition = Definition(
         kind=kind,
         name=written if kind in {"test", "suite"} else written.replace("::", "."),
@@ -382,7 +387,9 @@ def _chain(data: bytes, node: "Node") -> str:
     start = max(node.start_byte, node.end_byte - CALL_BYTES)
     end = data[start : node.end_byte].decode("utf-8", "replace")
     last = _LAST_WORD.search(end)
-    return f"?{STEP}{last[0]}" if last else "?"
+    if last:
+        return f"?{STEP}{last[0]}"
+    return "?"
 
 
 _LAST_WORD = re.compile(r"(?<![\w$])[\w$]+\Z")
@@ -407,7 +414,8 @@ def _last_row(node: "Node") -> int:
 def _called(data: bytes, node: "Node") -> tuple[int, str]:
     """Return where a called name begins, and it, or the end of a long chain: each link of it is a
     call of its own."""
-    begin, end = node.start_byte, node.end_byte
+    begin = node.start_byte
+    end = node.end_byte
     start = max(begin, end - CALL_BYTES)
     written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
     if start > begin:

@@ -31,12 +31,15 @@ OUTSIDE = Value()
 
 def object_of(row: EntityRow | None) -> Value | None:
     """Return an object of a class."""
-    return None if row is None else Value(row)
+    if row is None:
+        return None
+    return Value(row)
 
 
 def type_arguments(written: str) -> list[str]:
     """Return the arguments of a type, at least an empty one: `A<B,C<D>>` -> `B`, `C<D>`."""
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for char in written.partition("<")[2].removesuffix(">"):
         depth += (char == "<") - (char == ">")
         if char == "," and depth == 0:

@@ -159,7 +159,9 @@ def chain_of(node: "Node", data: bytes) -> str:
         kind = inner.type
         if kind not in _INNER:
             head = _head(inner, kind, data)
-            return _joined([*steps, head]) if head else ""
+            if head:
+                return _joined([*steps, head])
+            return ""
         inner = _INNER[kind](inner, steps, data)
     if inner is None and steps:
         return _joined(steps)
@@ -168,7 +170,8 @@ def chain_of(node: "Node", data: bytes) -> str:
 
 def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
     """Go on with one of two values: the one that says its type, or the first that is not null."""
-    first, second = _child(node, _FIRST_VALUE), _child(node, _SECOND_VALUE)
+    first = _child(node, _FIRST_VALUE)
+    second = _child(node, _SECOND_VALUE)
     operator = node.child_by_field_name("operator")
     is_choice = operator is None or operator.type in _CHOICES
     if first is None or second is None or not is_choice:
@@ -291,7 +294,8 @@ def chain_before(data: bytes, start: int, end: int) -> str:
 
 def _chain_start(text: str) -> int:
     """Return where the chain at the end of a text begins."""
-    at, depth = len(text) - 1, 0
+    at = len(text) - 1
+    depth = 0
     while at >= 0:
         char = text[at]
         if char == ")" and (depth or text[at + 1 : at + 2] == "."):
@@ -398,7 +402,8 @@ def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[in
 
     With `!` before the test, and a branch that leaves, behind the branch.
     """
-    start, end = condition.start_byte, condition.end_byte
+    start = condition.start_byte
+    end = condition.end_byte
     if end - start > MAX_CHAIN_CHARS or not _MAY_TEST.search(data, start, end):
         return []
     text = data[start:end].decode("utf-8", "replace")

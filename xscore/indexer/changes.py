@@ -100,7 +100,8 @@ def _stored_elsewhere(run: "IndexRun", top: int, changed: "ChangedFile") -> File
     """Return the stamp of a changed file whose bytes are stored under the rules of this run."""
     path, name, info = changed
     data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
-    language, file_hash = _language_name(path, data), file_digest(data)
+    language = _language_name(path, data)
+    file_hash = file_digest(data)
     listed = run.stamps.get(path)
     if listed is not None and listed.file_hash == file_hash and not listed.excluded:
         return None  # the same bytes at another time: only its stamp is written
@@ -153,7 +154,8 @@ def _read(
     run)."""
     listed = run.stamps.get(path)
     file_hash, reason = "", "unreadable"
-    size, mtime_ns = info.st_size, settled_ns(info, now=run.now)
+    size = info.st_size
+    mtime_ns = settled_ns(info, now=run.now)
     try:
         data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
         file_hash = file_digest(data)
@@ -209,7 +211,8 @@ def _batch_size(run: "IndexRun") -> int:
 
 def _reported(run: "IndexRun", results: Iterator[EncodedFile]) -> Iterator[EncodedFile]:
     """Yield them, and report the progress from time to time, not only when a batch is written."""
-    written, reported_at = run.indexed, time.monotonic()
+    written = run.indexed
+    reported_at = time.monotonic()
     for count, parsed in enumerate(results, 1):
         if time.monotonic() - reported_at >= PROGRESS_SECONDS:
             reported_at = time.monotonic()

@@ -135,7 +135,8 @@ class MemberIndex(ReachIndex):
 
     def _find_with_bases(self, holder: EntityRow) -> list[EntityRow]:
         """Return a class and its bases, breadth first, each once."""
-        waiting, seen = [holder], dict[str, EntityRow]()
+        waiting = [holder]
+        seen = dict[str, EntityRow]()
         while waiting and len(seen) < MAX_BASES:
             this = waiting.pop(0)
             if this.id not in seen:
@@ -208,7 +209,8 @@ def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
 def only_entity(rows: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
     """Return the last definition if all define one entity, else None. by_folder: in any file of one
     folder."""
-    row, meant = None, ("", "")
+    row = None
+    meant = ("", "")
     for row in rows:
         place = (folder_of(row.path) if by_folder else row.path), row.plain
         if meant[1] and place != meant:

@@ -136,7 +136,10 @@ class ClassNameIndex(NameIndex):
         if not (language.has_open_classes and language.has_implicit_receiver):
             return None
         type_, _, argument = written.partition("<")
-        owner = f"[{argument[:-1]}]" if type_ == INDEXED else last_name(type_.rpartition("!")[2])
+        if type_ == INDEXED:
+            owner = f"[{argument[:-1]}]"
+        else:
+            owner = last_name(type_.rpartition("!")[2])
         methods: list[EntityRow] = []
         for row in self._named(name):
             is_within = row.kind is Kind.METHOD and folder_of(row.path).startswith(within)

@@ -27,9 +27,10 @@ from xscore.indexer.file_facts import FileFacts, made_by
 from xscore.indexer.languages import is_test_path
 from xscore.indexer.library_names import BUILTIN_NAMES
 from xscore.indexer.parameters import parameter_count
-from xscore.indexer.receivers import Receivers, VariableScope
+from xscore.indexer.receivers import Receivers
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, number_names, trim_rows
+from xscore.indexer.variable_scopes import VariableScope
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40
@@ -91,7 +92,7 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
         outer = None
         if entity.parent is not None and entity.parent.definition.kind == "suite":
             outer = scopes[entity.parent.name]
-        scopes[entity.name] = receivers.scope_of(entity, _owner(entity), outer)
+        scopes[entity.name] = receivers.scopes.scope_of(entity, _owner(entity), outer)
     drafts = [_entity_draft(facts, entity, receivers, scopes) for entity in entities]
     drafts += _blocks(facts, receivers, runs, tops)
     return sorted(drafts, key=lambda draft: (draft.start, -draft.end)), facts.file_uses()
@@ -99,12 +100,16 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
 
 def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, int]]:
     """Return the lines outside every entity; a run without content of its own joins a neighbour."""
-    lines, row = facts.lines, 0
+    lines = facts.lines
+    row = 0
     runs: list[tuple[int, int]] = []
     last: Entity | None = None
     idle = _IDLE_WORDS | {top.definition.name for top in tops}
     for entity in [*tops, None]:
-        upto = entity.start - 1 if entity is not None else len(lines) - 1
+        if entity is not None:
+            upto = entity.start - 1
+        else:
+            upto = len(lines) - 1
         start, end = trim_rows(lines, row, upto)
         if start <= end:
             beside = _neighbour(facts, (start, end), idle, last, entity)
@@ -115,7 +120,8 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
             else:
                 beside.start = start
         if entity is not None:
-            row, last = max(row, entity.end + 1), entity
+            row = max(row, entity.end + 1)
+            last = entity
     return runs
 
 
@@ -151,7 +157,8 @@ def _neighbour(
 def _entity_draft(
     facts: FileFacts, entity: Entity, receivers: Receivers, scopes: Mapping[str, VariableScope]
 ) -> MemoryDraft:
-    d, name = entity.definition, entity.name
+    d = entity.definition
+    name = entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
     holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
@@ -196,11 +203,11 @@ def _types(
     d = entity.definition
     scope = scopes[entity.name]
     has_function_types = facts.source.language.has_function_types
-    taken = receivers.taken_by(entity) if has_function_types else {}
+    taken = receivers.types.taken_by(entity) if has_function_types else {}
     if d.kind in {"class", "extension", "type", "alias"}:
         methods = [scopes[member.name] for member in entity.members]
         members = receivers.members_of(entity, scope, methods)
-        alias = receivers.alias_of(entity)
+        alias = receivers.types.alias_of(entity)
         own_type = {"": alias} if alias else {}
         return {**own_type, **taken, **members}
     if d.kind == "scope":  # `const store = new Store({ … })`
@@ -308,7 +315,8 @@ def _block_draft(
         dependencies=tuple(facts.calls(*place)),
         defines=values,
     )
-    uses = [*receivers.uses(receivers.scope_between(*place), *place), *facts.value_uses(*place)]
+    scope = receivers.scopes.scope_between(*place)
+    uses = [*receivers.uses(scope, *place), *facts.value_uses(*place)]
     draft = MemoryDraft(
         kind=Kind.TEST if facts.source.is_test else Kind.BLOCK,
         entity=name,
@@ -330,7 +338,10 @@ def _statement_border(
     last = bisect_right(statements, start + window) - 1
     if last >= 0 and statements[last] > start:
         return statements[last]
-    following = statements[last + 1] if last + 1 < len(statements) else len(lines)
+    if last + 1 < len(statements):
+        following = statements[last + 1]
+    else:
+        following = len(lines)
     # A statement that is not much longer stays whole; another is cut where its parts begin.
     if following - start <= LONG_STATEMENT * window:
         return following
@@ -364,7 +375,9 @@ def _block_name(
         return "imports"
     if defined:
         return defined[0]
-    return f"after {above.name.partition('#')[0]}" if above else "start"
+    if above:
+        return f"after {above.name.partition('#')[0]}"
+    return "start"
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
@@ -440,7 +453,8 @@ def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
 
 def _is_ambient(facts: FileFacts, head: str) -> bool:
     """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
-    imported, language = facts.imported[head], facts.source.language
+    imported = facts.imported[head]
+    language = facts.source.language
     top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
     library = sys.stdlib_module_names if language.module_separator == "." else _NODE_MODULES
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name

@@ -30,7 +30,8 @@ def update_commits(run: "IndexRun") -> CommitCounts:
     Raises StoreError, StoreDamaged.
     """
     connection = run.connection
-    state, latest = commit_rows.read_state(connection), commit_rows.read_made(connection)
+    state = commit_rows.read_state(connection)
+    latest = commit_rows.read_made(connection)
     limit = run.settings.commits if run.settings.git else 0
     head = _head_of(run) if limit else ""
     if not head:

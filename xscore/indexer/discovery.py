@@ -258,12 +258,16 @@ class TakenBack:
     """
 
     def __init__(self, root: RepositoryRoot, *, git: bool) -> None:
-        self._root, self._has_git = root, git and root.is_git
+        self._root = root
+        self._has_git = git and root.is_git
 
     @cached_property
     def rules(self) -> tuple[str, ...]:
         """The rules that take back a vendored folder, in order."""
-        lines = read_ignore_rules(self._root.path / ".gitignore") if self._has_git else []
+        if self._has_git:
+            lines = read_ignore_rules(self._root.path / ".gitignore")
+        else:
+            lines = []
         taken_back = [line for line in lines if line.startswith("!")]
         if not taken_back:
             return ()

@@ -47,7 +47,8 @@ def cut_page(source: SourceFile) -> Cut:
     drafts: list[MemoryDraft] = []
     uses: list[NameUse] = []
     for language, start, end in _scripts(source.text):
-        first, last = source.text.count("\n", 0, start), source.text.count("\n", 0, end)
+        first = source.text.count("\n", 0, start)
+        last = source.text.count("\n", 0, end)
         # Blank rows before it, so that its rows are those of the page.
         script = replace(source, text="\n" * first + source.text[start:end])
         cut = _cut_part(script, language)

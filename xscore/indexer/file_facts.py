@@ -140,8 +140,13 @@ class FileFacts:
         if not imported.alias and separator == ".":
             # `import a.b` is used as `a.b.LIMIT`: the module's own parts are not values of it.
             module = imported.module.split(".")
-            rest = words[len(module) :] if words[: len(module)] == module else []
-        return (rest[0], target) if rest else (head, "")
+            if words[: len(module)] == module:
+                rest = words[len(module) :]
+            else:
+                rest = []
+        if rest:
+            return (rest[0], target)
+        return (head, "")
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
@@ -157,9 +162,11 @@ class FileFacts:
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the
         file."""
-        body, end = 0, len(self.data)
+        body = 0
+        end = len(self.data)
         if entity is not None:
-            body, end = entity.definition.body_byte, entity.definition.end_byte
+            body = entity.definition.body_byte
+            end = entity.definition.end_byte
         first = bisect_left(self.syntax.docs, (body, ""))
         for byte, written in self.syntax.docs[first : first + 1]:
             if byte == body or (body < end and not _has_code(self.data[body:byte])):
@@ -188,7 +195,9 @@ class FileFacts:
         head = self._decode(d.inner_start_byte, self._head_end(d))
         row = self.lines[d.inner_start]
         # Modifiers before the definition, such as `export default`.
-        before = row[: row.find(head.split("\n", 1)[0])] if head else ""
+        before = ""
+        if head:
+            before = row[: row.find(head.split("\n", 1)[0])]
         if before.strip() and re.fullmatch(r"[\w\s]*", before):
             head = before.lstrip() + head
         indent = len(row) - len(row.lstrip())
@@ -215,7 +224,8 @@ class FileFacts:
     def imports(self, first: int, last: int, *, shown: str | None = None) -> tuple[str, ...]:
         """Return what the file imports and these rows use. shown: their text, where some of it is
         left out."""
-        start, end = self.row_bytes[first], self.row_bytes[last + 1]
+        start = self.row_bytes[first]
+        end = self.row_bytes[last + 1]
         used = {name for _, name in _between(self.syntax.places, start, end)}
         if used and shown is not None:
             used.intersection_update(_WORD.findall(shown))
@@ -361,6 +371,11 @@ def first_from(places: Sequence[Place], byte: int) -> int:
     return bisect_left(places, byte, key=itemgetter(0))
 
 
+def within(places: Sequence[Place], start: int, end: int) -> Sequence[Place]:
+    """Return the places from one byte up to another."""
+    return places[first_from(places, start) : first_from(places, end)]
+
+
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
 
@@ -377,11 +392,15 @@ def _call_name(written: str) -> str:
     if _PLAIN_CALL.match(written):
         return written
     last = _LAST_NAME.search(written)
-    return f"?.{last[0]}" if last else ""
+    if last:
+        return f"?.{last[0]}"
+    return ""
 
 
 def _blanks_alone(match: re.Match[str]) -> str:
-    return match[0] if match[0] == match[1] else ""
+    if match[0] == match[1]:
+        return match[0]
+    return ""
 
 
 def _has_code(data: bytes) -> bool:

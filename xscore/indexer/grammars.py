@@ -102,7 +102,9 @@ def without_grammar(languages: Iterable[str]) -> list[str]:
 def for_grammar(data: bytes, language: Language) -> bytes:
     """Return a file as its grammar can read it. Rows and names stay where they are."""
     prepare = _PREPARED.get(language.family or language.name)
-    return data if prepare is None else prepare(data)
+    if prepare is None:
+        return data
+    return prepare(data)
 
 
 def _without_macros(data: bytes) -> bytes:

@@ -148,7 +148,10 @@ def _write_missing(run: "IndexRun", telling: Sequence[_TellingCommit]) -> bool:
     stored = commit_rows.stored_commits(connection)
     missing = [entry for entry in telling if entry.commit.hash not in stored]
     newest = [entry.commit.hash for entry in missing[:WITH_HUNKS] if entry.commit.parents <= 1]
-    heads = git_log.hunk_heads(run.root.path, newest, limit=MOST_HEADS) if newest else {}
+    if newest:
+        heads = git_log.hunk_heads(run.root.path, newest, limit=MOST_HEADS)
+    else:
+        heads = {}
     for start in range(0, len(missing), BATCH):
         if run.is_late:
             return False

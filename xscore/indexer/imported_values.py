@@ -165,12 +165,15 @@ def _is_bound(node: "Node", parent: "Node") -> bool:
 def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
     """Return the bytes in which a bound name hides an imported one."""
     around = [(body, end) for start, body, end in spans if start <= node.start_byte < end]
-    return around[-1] if around else (0, 1 << 62)
+    if around:
+        return around[-1]
+    return (0, 1 << 62)
 
 
 def _written(node: "Node", name: str, data: bytes) -> str:
     """`config.LIMIT` of `config.LIMIT.get()`; empty: it is only called, or a keyword."""
-    words, outer = [name], node.parent
+    words = [name]
+    outer = node.parent
     if outer is not None and outer.type == "keyword_argument" and _is_in(outer, "name", node):
         return ""
     while outer is not None and outer.type in _ATTRIBUTES:
@@ -178,7 +181,8 @@ def _written(node: "Node", name: str, data: bytes) -> str:
         if inner != node or attribute is None:
             break
         words.append(data[attribute.start_byte : attribute.end_byte].decode("utf-8", "replace"))
-        node, outer = outer, outer.parent
+        node = outer
+        outer = outer.parent
     if outer is not None and outer.type in _CALLS and _is_in(outer, _CALLS[outer.type], node):
         words.pop()
     return ".".join(words)

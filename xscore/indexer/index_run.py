@@ -177,7 +177,10 @@ class IndexRun(Struct, dict=True):
         stamps = self.stamps
         # Every turn looks at every file: no call that the loop can do without.
         for name in listing.paths:
-            path = name if name.isascii() and "%" not in name else portable_name(name)
+            if name.isascii() and "%" not in name:
+                path = name
+            else:
+                path = portable_name(name)
             try:
                 info = os.lstat(prefix + name)
             except (FileNotFoundError, NotADirectoryError):

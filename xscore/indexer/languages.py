@@ -458,7 +458,9 @@ def language_of(path: str) -> Language:
     if name in claims:
         return claims[name]
     _, dot, suffix = name.rpartition(".")
-    by_suffix = claims.get(dot + suffix.lower()) if dot else None
+    by_suffix = None
+    if dot:
+        by_suffix = claims.get(dot + suffix.lower())
     if by_suffix is not None:
         return by_suffix
     stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am

@@ -361,7 +361,9 @@ class NameIndex(MemberIndex):
             return self._held_in_module(name, held_by, target, path, file=file)
         if not file and self._has_packages(path):
             folder = self._package(target)
-            return None if folder is None else self._in_package(name, folder)
+            if folder is None:
+                return None
+            return self._in_package(name, folder)
         if not file:
             of_its_name = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
             return self._exported(name, of_its_name) if of_its_name else None
@@ -400,7 +402,8 @@ class NameIndex(MemberIndex):
     def _exported(self, name: str, file: str) -> EntityRow | None:
         """Return the entity that a module exports under a name, defined or re-exported there."""
         seen: set[str] = set()
-        alias, package = name, folder_of(file)
+        alias = name
+        package = folder_of(file)
         for _ in range(REEXPORT_STEPS):
             if name in self._in_file(file):
                 return self._in_file(file)[name]

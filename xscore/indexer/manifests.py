@@ -93,7 +93,8 @@ def _script_aliases(text: str) -> Iterator[NameUse]:
     bare = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
     try:
         options = json.loads(_LAST_COMMA.sub(r"\1", bare))["compilerOptions"]
-        base, paths = str(options.get("baseUrl", ".")), options["paths"].items()
+        base = str(options.get("baseUrl", "."))
+        paths = options["paths"].items()
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return
     for name, path in islice(_alias_paths(paths), MOST_TARGETS):

@@ -52,7 +52,8 @@ def cut_file(
         return sections.cut_windows(source), [], without_grammar
     if not source.text.strip():
         return [], [], ""
-    language, syntax = source.language, None
+    language = source.language
+    syntax = None
     if has_grammar(language):  # some come with an extra; `status` says which are missing
         try:
             syntax = parse_syntax(source.text.encode(), language)

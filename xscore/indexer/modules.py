@@ -108,7 +108,8 @@ class ModuleIndex:
         """languages: of all files.
         mentions: of a path.
         """
-        self._languages, self._mentions = languages, cache(mentions)
+        self._languages = languages
+        self._mentions = cache(mentions)
         self._at = cache(self._find_at)
         self._nearest = cache(self._find_nearest)  # the files of a folder import the same modules
         # Looked for at each import, an index would take time by the square.
@@ -122,8 +123,10 @@ class ModuleIndex:
     def resolve(self, target: str, importer: str) -> str:
         """Return the file that a reference in `importer` means; empty if there is none, or if
         several fit equally."""
-        target, row = self._in_named_crate(target, importer), self._row(importer)
-        folder, family = folder_of(importer), family_of(self._languages.get(importer, ""))
+        target = self._in_named_crate(target, importer)
+        row = self._row(importer)
+        folder = folder_of(importer)
+        family = family_of(self._languages.get(importer, ""))
         is_script = family == "javascript"
         if target.startswith("./"):
             file = self._at(target[2:], row.path_ends)
@@ -166,7 +169,9 @@ class ModuleIndex:
                 ]
             if modules:
                 stems = {stem for stem, _ in modules}
-                return max(modules)[1] if len(stems) == 1 else ""
+                if len(stems) == 1:
+                    return max(modules)[1]
+                return ""
         return ""
 
     def _is_importable(self, stem: str, path: str, target: str, folder: str) -> bool:

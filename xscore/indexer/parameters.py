@@ -9,7 +9,9 @@ def parameter_count(signature: str, name: str) -> str:
     more."""
     if "params " in signature:
         return ""
-    depth, count, has_any = 0, 1, False
+    depth = 0
+    count = 1
+    has_any = False
     for char in signature[_after_bracket(signature, name) :]:
         if char in "([{<":
             depth += 1

@@ -38,7 +38,8 @@ READY = b""
 def serve_jobs() -> None:
     """Parse what comes through standard input until the parent closes it."""
     set_limits()
-    jobs, results = FrameReader(0), only_results()
+    jobs = FrameReader(0)
+    results = only_results()
     gc.freeze()
     gc.set_threshold(GARBAGE_FROM)
     gc.enable()

@@ -47,7 +47,9 @@ def _chain_at(value: "Node", place: "Node", parameter: str, data: bytes) -> str:
     if place.type == "arguments" and outer is not None:
         called = outer.child_by_field_name("function")
         chain = "" if called is None else chain_of(called, data)
-        return f"{chain}{STEP}{PASSED}{parameter}" if chain else ""
+        if chain:
+            return f"{chain}{STEP}{PASSED}{parameter}"
+        return ""
     stated = place.child_by_field_name("type")
     if place.type == "return_statement" and outer is not None:
         function = outer.parent
@@ -55,4 +57,6 @@ def _chain_at(value: "Node", place: "Node", parameter: str, data: bytes) -> str:
     elif place.type == "arrow_function" and place.child_by_field_name("body") == value:
         stated = place.child_by_field_name("return_type")
     written = "" if stated is None else type_chars(stated, data)
-    return f"{TYPE_MARK}{written}{STEP}{TAKEN}{parameter}" if written else ""
+    if written:
+        return f"{TYPE_MARK}{written}{STEP}{TAKEN}{parameter}"
+    return ""

@@ -115,7 +115,8 @@ class ReachIndex(ModuleIndex):
 
     def _beyond_barrels(self, paths: set[str]) -> set[str]:
         """Return these files, and what those of them import that define nothing themselves."""
-        reached, waiting = set(paths), paths
+        reached = set(paths)
+        waiting = paths
         for _ in range(REEXPORT_STEPS):
             barrels = [path for path in waiting if self._is_barrel(path)]
             waiting = set[str]().union(*map(self._imports, barrels)) - reached
@@ -158,7 +159,9 @@ class ReachIndex(ModuleIndex):
             return ""
         named = self._by_file_name.get(place.rpartition("/")[2], ())
         ending = [p for p in named if p.endswith("/" + place)]
-        return ending[0] if len(ending) == 1 else ""
+        if len(ending) == 1:
+            return ending[0]
+        return ""
 
     @cached_property
     def _by_file_name(self) -> dict[str, list[str]]:

@@ -99,7 +99,8 @@ class ReceiverIndex(VariableIndex):
         interface = None if holder is None else self._declaring_base(holder, name)
         if holder is None or interface is None:
             return method
-        holder_name, interface_name = last_name(holder.plain), last_name(interface.plain)
+        holder_name = last_name(holder.plain)
+        interface_name = last_name(interface.plain)
         if holder_name in interface_name:
             return method
         if interface_name not in holder_name:
@@ -114,14 +115,18 @@ class ReceiverIndex(VariableIndex):
 
     def _of_value(self, name: str, value: str, target: str, path: str) -> EntityRow | None:
         holder = self._imported_value(value, f"mod:{target}", path)
-        member = None if holder is None else self._step(holder, name, count=-1)
+        if holder is None:
+            member = None
+        else:
+            member = self._step(holder, name, count=-1)
         if member is None or member.holder is None:
             return None
         return member.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
         """Return what a chain leads to; None: nothing is known of it."""
-        followed, key = self._followed, (chain, path)
+        followed = self._followed
+        key = (chain, path)
         if key not in followed:
             # Not noted as unknown: from a place less deep it may be found.
             if self._depth >= MAX_FOLLOWED:
@@ -142,7 +147,9 @@ class ReceiverIndex(VariableIndex):
             if value is None:
                 return None
             # A call behind a member tells by its arguments which overload is meant.
-            count = int(behind[1:-1] or 0) if behind.startswith(CALL_MARK) else NOT_CALLED
+            count = NOT_CALLED
+            if behind.startswith(CALL_MARK):
+                count = int(behind[1:-1] or 0)
             value = self._step(value, step, count=count)
         return value
 
@@ -195,7 +202,10 @@ class ReceiverIndex(VariableIndex):
         held = owner
         while held:
             class_row = self._class_here(held, path)
-            member = None if class_row is None else self._member(Value(class_row), name)
+            if class_row is None:
+                member = None
+            else:
+                member = self._member(Value(class_row), name)
             if member is not None:
                 return member
             if class_row is not None and name == "new" and self._is_ruby(path):
@@ -205,7 +215,10 @@ class ReceiverIndex(VariableIndex):
             near = self._class_named(name, path, within=f"{owner}.")
             if near is not None:
                 return Value(near)
-        alike = None if name in self._in_file(path) else self._alike(name, path)
+        if name in self._in_file(path):
+            alike = None
+        else:
+            alike = self._alike(name, path)
         if alike is None:
             return self._bare_value(name, path)
         return Value(alike)
@@ -214,9 +227,14 @@ class ReceiverIndex(VariableIndex):
         """Return an object of a type."""
         name = written.partition("<")[0]
         if name in OWN_TYPES:
-            return None if holder is None else Value(holder)
+            if holder is None:
+                return None
+            return Value(holder)
         place, mark, last = name.rpartition("!")
-        row = self._resolved(last, place, path) if mark else self._class_named(last, path)
+        if mark:
+            row = self._resolved(last, place, path)
+        else:
+            row = self._class_named(last, path)
         if row is not None and self._is_class(row):
             return self._alternative(row, written, path) or Value(row, is_object=True)
         return Value(written=written, path=path)
@@ -235,7 +253,10 @@ class ReceiverIndex(VariableIndex):
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
         class_row = self._class_here(owner, path) if is_own else None
-        member = None if class_row is None else self._member(Value(class_row), name, count=count)
+        if class_row is None:
+            member = None
+        else:
+            member = self._member(Value(class_row), name, count=count)
         if member is not None and member.holder is not None:
             return member.row
         return super()._method(owner, name, path, is_own=is_own, count=count)
@@ -327,7 +348,9 @@ class ReceiverIndex(VariableIndex):
             member, has_member, inner_place = place.removeprefix(TAKEN).partition(".")
             if has_member and member in types:
                 of_member = self._value_of(types[member], row.path)
-                return None if of_member is None else self._taken(of_member, TAKEN + inner_place)
+                if of_member is None:
+                    return None
+                return self._taken(of_member, TAKEN + inner_place)
             alias = self._value_of(types.get("", ""), row.path)
             row = None if alias is None or alias.row is row else alias.row
         return None
@@ -395,7 +418,9 @@ class ReceiverIndex(VariableIndex):
         if "default" in variables:
             return self._value_of(variables["default"], file)
         row = self._default_export(alias, file)
-        return None if row is None else Value(row)
+        if row is None:
+            return None
+        return Value(row)
 
     def _called(self, value: Value, count: int) -> Value | None:
         """Return what a function gives. count: of arguments, by which overloads differ."""

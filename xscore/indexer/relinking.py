@@ -156,7 +156,9 @@ def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
     Names reach others as aliases of imports, by files that export all of another, by classes with
     that base, and by functions, members and variables with that type.
     """
-    paths, seen, new = set[str](), set(names), set(names)
+    paths = set[str]()
+    seen = set(names)
+    new = set(names)
     while new:
         mentioning = link_rows.paths_mentioning(connection, new)
         reached: set[str] = set()
@@ -201,7 +203,9 @@ def _reexported_names(name: str, hint: str, path: str, names: set[str]) -> Itera
 
 def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
     """Read all definitions and mentions at once."""
-    mentions, in_file, named = link_rows.all_mentions(connection), _Rows(list), _Rows(list)
+    mentions = link_rows.all_mentions(connection)
+    in_file = _Rows(list)
+    named = _Rows(list)
     for row in link_rows.entity_rows(connection):
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)

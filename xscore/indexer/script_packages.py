@@ -126,7 +126,8 @@ class ScriptPackages:
             return self._in_package(around[0], target)
         parts = target.split("/")
         length = 2 if target.startswith("@") else 1
-        name, rest = "/".join(parts[:length]), parts[length:]
+        name = "/".join(parts[:length])
+        rest = parts[length:]
         package = self._meant(name, folder)
         if package is None:
             return None
@@ -134,7 +135,10 @@ class ScriptPackages:
 
     def _meant(self, name: str, folder: str) -> ScriptPackage | None:
         """Return the one package of this name that a file of this folder may import."""
-        packages = self._named.get(name, ()) if name else ()
+        if name:
+            packages = self._named.get(name, ())
+        else:
+            packages = ()
         inside = f"{folder}/"
         around = [package for package in packages if package.contains(inside)]
         if around:
@@ -144,7 +148,9 @@ class ScriptPackages:
             if not top or inside.startswith(top + "/"):
                 roots.append((top, globs))
         eligible = [package for package in packages if not roots or _is_listed(package, roots)]
-        return eligible[0] if len(eligible) == 1 else None
+        if len(eligible) == 1:
+            return eligible[0]
+        return None
 
     def _in_package(self, package: ScriptPackage, place: str) -> str:
         for path in _targets_of(package, place):

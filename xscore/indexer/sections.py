@@ -280,14 +280,19 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
 
 def _body(lines: Sequence[str], row: int) -> int:
     """Return the first row below a heading, its underline included."""
-    below = lines[row + 1] if row + 1 < len(lines) else ""
+    below = ""
+    if row + 1 < len(lines):
+        below = lines[row + 1]
     is_underlined = _SETEXT.match(below) or _UNDERLINE.match(below)
-    return row + 2 if is_underlined else row + 1
+    if is_underlined:
+        return row + 2
+    return row + 1
 
 
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
     """Cut a long section at the last paragraph outside a code fence that still fits."""
-    is_fenced, best = False, start + window
+    is_fenced = False
+    best = start + window
     for row in range(start, start + window + 1):
         begins = lines[row].strip() and not lines[row - 1].strip()
         if begins and not is_fenced and row > start + window // 3:
@@ -306,7 +311,8 @@ def _markdown_headings(syntax: Syntax, lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
     for d in syntax.definitions:
         first_line = lines[d.start]
-        marks, underline = _ATX.match(first_line), _SETEXT.match(lines[d.end])
+        marks = _ATX.match(first_line)
+        underline = _SETEXT.match(lines[d.end])
         if marks:
             headings.append((d.start, len(marks[1]), first_line.strip().strip("#")))
         elif underline and d.end > d.start:
@@ -337,7 +343,8 @@ def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
     marks: list[str] = []  # in the order of their levels
     for row in range(1, len(lines)):
-        underline, title = _UNDERLINE.match(lines[row]), lines[row - 1]
+        underline = _UNDERLINE.match(lines[row])
+        title = lines[row - 1]
         if not underline or not _may_be_title(title):
             continue
         if len(lines[row].rstrip()) < len(title.rstrip()):
@@ -418,7 +425,8 @@ def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
 
 
 def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, str]]:
-    begins, quote = re.compile(language.begins), re.compile(language.quote or r"\Z(?!\Z)")
+    begins = re.compile(language.begins)
+    quote = re.compile(language.quote or r"\Z(?!\Z)")
     starts: list[tuple[int, str]] = []
     is_quoted = False
     for row, line in enumerate(lines):
@@ -434,7 +442,9 @@ def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, s
 def _block_name(match: re.Match[str]) -> str:
     words: list[str] = []
     for word in filter(None, match.groups()):
-        bare = _QUOTES.sub("", word) if _NAME.fullmatch(word) else word
+        bare = word
+        if _NAME.fullmatch(word):
+            bare = _QUOTES.sub("", word)
         words.extend(bare.split())
     return " ".join(words)[:_KEY_CHARS] or "block"
 
@@ -475,7 +485,8 @@ def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[Nam
     small = False
     for row, following in pairwise([*sorted(starts), last + 1]):
         start, end = trim_rows(lines, row, following - 1)
-        name, is_small = starts[row], end - start < SMALL_ROWS
+        name = starts[row]
+        is_small = end - start < SMALL_ROWS
         if start > end:
             continue
         if joined and joined[-1][1] == joined[-1][2] and not is_small:

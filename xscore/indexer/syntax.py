@@ -150,7 +150,10 @@ def _imported_values(
 ) -> list[tuple[int, str]]:
     """Return the uses of imported names that have one meaning in the file and may be defined in
     this repository."""
-    library = sys.stdlib_module_names if language.module_separator == "." else frozenset[str]()
+    if language.module_separator == ".":
+        library = sys.stdlib_module_names
+    else:
+        library = frozenset[str]()
     defined_here = {name for _, name in syntax.constants}
     defined_here |= {definition.name for definition in syntax.definitions}
     meanings: dict[str, set[tuple[str, str]]] = {}

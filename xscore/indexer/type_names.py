@@ -162,7 +162,10 @@ class _Reader:
     def _slice(self, depth: int) -> str:
         """Read `[]T`, `[4]T`, `[T]`, `[T; 4]` or `[Key: T]`."""
         self._at += 1
-        inner = "" if self._next == "]" or self._next.isdigit() else self.union(depth + 1)
+        if self._next == "]" or self._next.isdigit():
+            inner = ""
+        else:
+            inner = self.union(depth + 1)
         if self._take(":"):
             inner = self.union(depth + 1)
         self._skip_to("]")
@@ -177,7 +180,9 @@ class _Reader:
             return ""
         if len(parts) == 1:
             return parts[0]
-        return f"()<{','.join(parts)}>" if parts else ""
+        if parts:
+            return f"()<{','.join(parts)}>"
+        return ""
 
     def _with_arguments(self, name: str, depth: int) -> str:
         if self._next == "<":

@@ -55,7 +55,9 @@ class VariableIndex(ClassNameIndex):
         row = self._fixture(name, path) or self._class_named(name, path)
         if row is None and (has_packages or name not in BUILTIN_NAMES):
             row = self._bare(name, path)
-        return None if row is None else Value(row)
+        if row is None:
+            return None
+        return Value(row)
 
     def _fixture(self, name: str, path: str) -> EntityRow | None:
         if not path.endswith(".py"):

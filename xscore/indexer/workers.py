@@ -236,7 +236,8 @@ class _Worker(Struct):
             return
         command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
         # The note says that it crashed, not tree-sitter's own line.
-        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+        pipe = subprocess.PIPE
+        quiet = subprocess.DEVNULL
         with suppress(OSError, ValueError):
             self.process = subprocess.Popen(
                 command, bufsize=0, stdin=pipe, stdout=pipe, stderr=quiet

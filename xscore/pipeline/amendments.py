@@ -205,7 +205,10 @@ def amending_pairs(sayings: Sequence[Saying], words: SpokenWords) -> list[tuple[
 def _cited_by(later: Saying, earlier: Iterable[Saying]) -> list[Saying]:
     """Return what a saying that changes something names by its id or its commit."""
     text = later.text
-    names = set(_NAMED.findall(text)) if _MAY_BE_LATER.search(text) else set()
+    if _MAY_BE_LATER.search(text):
+        names = set(_NAMED.findall(text))
+    else:
+        names = set()
     return [saying for saying in earlier if names and saying.is_cited_by(names)]
 
 
@@ -289,7 +292,10 @@ def _names(sayings: Sequence[Saying]) -> str:
     for saying in sayings[:MOST_NAMED]:
         first = saying.members[0]
         day = datetime.fromtimestamp(saying.at, UTC).date().isoformat()
-        name = commit_name(first.place) if first.kind is Kind.COMMIT else f"[{first.id}]"
+        if first.kind is Kind.COMMIT:
+            name = commit_name(first.place)
+        else:
+            name = f"[{first.id}]"
         names.append(f"{name} of {day}")
     if len(sayings) > MOST_NAMED:
         names.append(f"{len(sayings) - MOST_NAMED} more")

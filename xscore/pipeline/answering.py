@@ -72,7 +72,8 @@ async def _ask_within_deadline(
 
     Raises a leaf of ProviderError, and BudgetExhausted.
     """
-    turn, checkpoint = opened.turn, opened.checkpoint
+    turn = opened.turn
+    checkpoint = opened.checkpoint
     assert parts.answerer is not None
     provider = resources.answering_provider(parts.answerer)
     conversation = _conversation(parts, turn, checkpoint)
@@ -113,7 +114,8 @@ def _conversation(
 
     A turn whose scope has no session layer is shown none of it.
     """
-    settings, connection = parts.settings.session, parts.store.connection
+    settings = parts.settings.session
+    connection = parts.store.connection
     persona = settings.persona or ("" if checkpoint is None else checkpoint.persona)
     saved = "" if checkpoint is None else render_checkpoint(checkpoint)
     facets = stated_facets(parts.store)

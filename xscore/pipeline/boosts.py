@@ -210,7 +210,8 @@ def _ages_of_files(ranked: Sequence[Ranked], now: float) -> dict[str, float]:
     """Return the age in days of each file by its latest time in the file system."""
     latest: dict[str, float] = {}
     for entry in ranked:
-        path, written_at = entry.candidate.path, entry.candidate.updated_at
+        path = entry.candidate.path
+        written_at = entry.candidate.updated_at
         if path and written_at > latest.get(path, 0.0):
             latest[path] = written_at
     return {path: max(0.0, now - written_at) / DAY_S for path, written_at in latest.items()}
@@ -332,7 +333,8 @@ def _is_edited(subject: Candidate, around: BoostContext) -> bool:
     it."""
     if subject.kind is Kind.TEST or not subject.path:
         return False
-    turn, is_whole_file = around.turn, subject.start_line == 0
+    turn = around.turn
+    is_whole_file = subject.start_line == 0
     if subject.path == turn.file:
         if turn.line == 0 or is_whole_file:
             return True
@@ -346,7 +348,9 @@ def _is_edited(subject: Candidate, around: BoostContext) -> bool:
 
 
 def _boost(name: str, amount: float, because: str) -> Boost | None:
-    return Boost(name, amount, because) if amount >= LEAST_BOOST else None
+    if amount >= LEAST_BOOST:
+        return Boost(name, amount, because)
+    return None
 
 
 def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:

@@ -107,7 +107,8 @@ class Pipeline:
 
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files, and the vectors if an embedder is set."""
-        report, parts = self.parts.index(None), self.parts
+        report = self.parts.index(None)
+        parts = self.parts
         for finish in AFTER_INDEX.implementations(parts.settings):
             async with parts.open_resources(f"e_{random_hex(8)}") as resources:
                 failed = await finish(parts.settings, store=parts.store, resources=resources)
@@ -344,4 +345,6 @@ def _load_settings(root: RepositoryRoot) -> LoadedSettings:
 
 def _file(path: Path | str | None) -> Path | None:
     require_kind(str, Path, type(None), all_scores=path)
-    return None if path is None else Path(path)
+    if path is None:
+        return None
+    return Path(path)

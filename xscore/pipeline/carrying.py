@@ -206,7 +206,10 @@ def likely_memories(
 
 def with_earlier(judged: Judged, turn: Turn) -> Judged:
     """Use earlier judgments for what a cap or the deadline left unjudged, and warn about it."""
-    spare = judged.pool.thread.spare if judged.pool.thread else {}
+    if judged.pool.thread:
+        spare = judged.pool.thread.spare
+    else:
+        spare = {}
     outcomes: list[Outcome] = []
     left_by: list[UnjudgedCause] = []
     for outcome in judged.outcomes:
@@ -243,13 +246,15 @@ def carried_over(
     ]
     way = because = ""
     if pool.thread:
-        way, because = pool.thread.way, pool.thread.because
+        way = pool.thread.way
+        because = pool.thread.because
     return CarriedOver(way=way, because=because, left=left_unjudged, under=tuple(under))
 
 
 def carried_reasons(pool: Pool, store: Store, judge: str, hashes: Sequence[str]) -> dict[str, str]:
     """Return the reasons that came with carried judgments, by content hash."""
-    reasons, plan = dict[str, str](), pool.thread
+    reasons = dict[str, str]()
+    plan = pool.thread
     by_key: dict[str, list[str]] = {}
     for hash_ in hashes:
         if plan and hash_ in plan.wordings and hash_ not in pool.known:

@@ -55,7 +55,9 @@ def outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
     if is_kept:
         return "selected"
     short = shown.threshold - shown.score
-    return "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
+    if short < NEAR_THRESHOLD - SCORE_TOLERANCE:
+        return "near_miss"
+    return "below_threshold"
 
 
 def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
@@ -91,7 +93,9 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
         first, second = shown.draws[:2]
         mean = f"the mean of {first:.2f} and {second:.2f}"
     if not (shown.boosts or shown.words):
-        return f"{shown.score_text} ({mean})" if mean else shown.score_text
+        if mean:
+            return f"{shown.score_text} ({mean})"
+        return shown.score_text
     raw = f"{shown.raw_score:.2f} {'by words' if receipt.ranked_by_words else 'from the judge'}"
     if mean:
         raw = f"{raw}, {mean}"
@@ -107,5 +111,8 @@ def score_sum(shown: Selected, receipt: Answer) -> str:
 
 
 def _ordinal(place: int) -> str:
-    suffix = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    if 10 <= place % 100 <= 20:
+        suffix = "th"
+    else:
+        suffix = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place:,}{suffix}"

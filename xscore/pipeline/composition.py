@@ -82,7 +82,8 @@ class Places(Struct):
             return False
         own_words = self.words.get(candidate.id, frozenset())
         head_words = self.words.get(head.id, frozenset())
-        shared, either = own_words & head_words, own_words | head_words
+        shared = own_words & head_words
+        either = own_words | head_words
         return len(shared) >= COPY_LIKENESS * max(1, len(either))
 
     def take(self, ranked: Ranked) -> None:
@@ -276,7 +277,8 @@ def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
     if not behind:
         return ranked
     path = ranked.candidate.path
-    tests, copies = 0, dict[str, None]()
+    tests = 0
+    copies = dict[str, None]()
     for member in behind:
         if member.candidate.path != path:
             copies[member.candidate.path] = None

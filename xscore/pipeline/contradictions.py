@@ -76,14 +76,17 @@ def choice_in_text(text: str) -> str:
     first_sentence, *_ = _END.split(text, maxsplit=1)
     sentence = _until_steady(_without_reason, _SPACE.sub(" ", first_sentence).strip())
     name = _until_steady(_without_lead, sentence)
-    return name if len(name.split()) <= VALUE_WORDS else sentence
+    if len(name.split()) <= VALUE_WORDS:
+        return name
+    return sentence
 
 
 def _until_steady(shorten: Callable[[str], str], text: str) -> str:
     """Shorten a text until nothing goes any more, so that parsing a value again changes nothing."""
     before = ""
     while text != before:
-        before, text = text, shorten(text)
+        before = text
+        text = shorten(text)
     return text
 
 
@@ -230,10 +233,12 @@ def _exception(best_first: Sequence[Memory]) -> Memory | None:
 
 
 def _sentence(winner: Memory, loser: Memory) -> str:
-    winning, losing = chosen_value(winner), chosen_value(loser)
+    winning = chosen_value(winner)
+    losing = chosen_value(loser)
     named = names_a_choice(winner) and names_a_choice(loser)
     if not named:
-        winning, losing = f"“{winning}”", f"“{losing}”"
+        winning = f"“{winning}”"
+        losing = f"“{losing}”"
     if _BREADTH[winner.scope] < _BREADTH[loser.scope]:
         explicitly = "explicitly chose" if winner.is_stated else "is seen to use"
         place = _WHERE[winner.scope].removeprefix("in ")

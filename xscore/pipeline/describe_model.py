@@ -109,4 +109,6 @@ def rubric_of(settings: Settings) -> Rubric:
 def _decision_form(spec: ModelSpec, judge: JudgeSettings) -> DecisionForm | None:
     if not spec.is_decision:
         return None
-    return DecisionForm.SCORE if judge.wire == "decisions-score" else DecisionForm.PREDICATE
+    if judge.wire == "decisions-score":
+        return DecisionForm.SCORE
+    return DecisionForm.PREDICATE

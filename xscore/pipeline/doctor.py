@@ -90,7 +90,8 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         findings += await _listed(
             parts, _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
         )
-    cap, ask = parts.settings.budget.max_usd, parts.settings.budget.confirm_usd
+    cap = parts.settings.budget.max_usd
+    ask = parts.settings.budget.confirm_usd
     if cap is None:
         findings.append(DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd."))
     else:
@@ -170,7 +171,9 @@ class _CheckedModel(Struct, frozen=True):
 
     def findings(self, settings: Settings) -> Iterator[DoctorFinding]:
         """Report where the model is, which key goes there, and what it costs."""
-        this_machine = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
+        this_machine = ""
+        if is_loopback(self.host) and self.host != "-":
+            this_machine = " (this machine)"
         place = f"{self.provider}:{self.name} at {self.host}{this_machine}"
         account = host_access(self.provider, settings)
         if account is None:  # other providers manage their own keys and routes
@@ -315,7 +318,8 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
             "judge", True, "lexical: scores words, not meaning; no model judges", _KEY_HINT
         )
         return
-    provider, packs = described.connected(), pack_profile(described)
+    provider = described.connected()
+    packs = pack_profile(described)
     model = _CheckedModel("judge", provider.name, described.asked_model, described.host)
     capability = known_capability(
         parts.store.connection, provider, described.asked_model, now=parts.clock()
@@ -381,7 +385,8 @@ def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
 
 
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    answerer, primary = parts.answerer, parts.settings.primary
+    answerer = parts.answerer
+    primary = parts.settings.primary
     if answerer is None:
         hint = f"Set {SET_AN_ANSWERER}." if parts.judge.paid else _KEY_HINT
         yield DoctorFinding("answerer", True, "none: `ask` shows the ranking", hint)
@@ -452,7 +457,8 @@ async def _probe(parts: PipelineParts) -> list[DoctorFinding]:
                     names = await provider.models()
             hint = _among(names) if names else error.hint
             return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
-    scores, usage = " and ".join(map(str, probed.scores)), probed.usage
+    scores = " and ".join(map(str, probed.scores))
+    usage = probed.usage
     memories = "two memories" if len(probed.scores) > 1 else "one of two memories"
     estimated = "" if probed.capability.reports_usage else ", by our estimate"
     return [

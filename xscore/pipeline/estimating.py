@@ -189,7 +189,9 @@ def price_work(judge: JudgeDescription, work: Workload, pool: Pool) -> JudgeEsti
     """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
     settings = judge.settings.judge
     prices = PriceList(judge.settings.provider.price)
-    connection, host, model = judge.store.connection, judge.host, judge.asked_model
+    connection = judge.store.connection
+    host = judge.host
+    model = judge.asked_model
     provider = judge.identity.provider
     rates = LocalRates(rpm=settings.rpm, tpm=settings.tpm, remembered=judge.stated_limits)
     limits = rates.in_force
@@ -254,7 +256,9 @@ def _corrected(forecast: Workload, rendered: Workload, forecast_of_same: Workloa
     """Return a forecast times how far the forecast of a part of it was off."""
 
     def scaled(amount: int, exact: int, rough: int) -> int:
-        return round(amount * exact / rough) if rough else amount
+        if rough:
+            return round(amount * exact / rough)
+        return amount
 
     rough = forecast_of_same
     return Workload(

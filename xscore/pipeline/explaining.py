@@ -63,7 +63,7 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             f"turn {past.turn.id} ended without a receipt",
             hint="Ask again; what was judged is kept.",
         )
-    parts.store.close_others()  # those of another turn
+    parts.store.others.close()  # those of another turn
     unread: dict[str, str] = {}
     if past.turn.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
@@ -254,4 +254,6 @@ def _unjudged_then(receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, s
     explanation = _explained(
         receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it."
     )
-    return replace(explanation, cause=sample.cause) if sample else explanation
+    if sample:
+        return replace(explanation, cause=sample.cause)
+    return explanation

@@ -106,7 +106,8 @@ def replay_settings(settings: Settings, *, store: Store) -> tuple[Settings, tupl
 
     Where no model is named and no key decides, the model that judged last in this store is used.
     """
-    judge, note = settings.judge, REPLAY_NOTE
+    judge = settings.judge
+    note = REPLAY_NOTE
     if not is_model_named(judge):
         keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
         newest = "" if keyed else _latest_judge(store)

@@ -167,14 +167,18 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
     by_fallback = dict(judged.by_fallback)
     merged: list[Outcome] = []
     for outcome in judged.outcomes:
-        hash_, first = outcome.candidate.content_hash, outcome.result
+        hash_ = outcome.candidate.content_hash
+        first = outcome.result
         final = final_of.get(hash_)
         if final is None or not isinstance(final.result, Judgment):
             merged.append(outcome)
             continue
         by_fallback[hash_] = described.identity
         # What words say about a memory does not depend on its judge.
-        words = first.prior if isinstance(first, Judgment) else final.result.prior
+        if isinstance(first, Judgment):
+            words = first.prior
+        else:
+            words = final.result.prior
         merged.append(Outcome(outcome.candidate, final.result._replace(prior=words), final.origin))
     account = FinalRound(
         by=described.name,

@@ -70,7 +70,8 @@ def build_bundle(
 
     reasons: by content hash.
     """
-    settings, now = parts.settings.bundle, parts.clock()
+    settings = parts.settings.bundle
+    now = parts.clock()
     form = options.bundle or "xml"
     budget = options.max_tokens or settings.max_tokens
     memories = _memories_to_show(parts.store, ranking.selection)
@@ -369,7 +370,9 @@ def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[flo
 def _repository_context(parts: PipelineParts) -> BesideMemories:
     """Read the git state (if git is used), and decisions and verdicts on the context of a task from
     the store."""
-    root, now, connection = parts.root, parts.clock(), parts.store.connection
+    root = parts.root
+    now = parts.clock()
+    connection = parts.store.connection
     decided = latest_decisions(connection, LATEST_DECISIONS)
     lines = _dated_lines(decided, now=now)
     verdicts = connection.execute(
@@ -379,7 +382,8 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
     ).fetchall()
     for at, turn_id, payload in verdicts:
         verdict = json.loads(payload)
-        accepted, rejected = verdict["accepted"], sum(verdict["rejected"].values())
+        accepted = verdict["accepted"]
+        rejected = sum(verdict["rejected"].values())
         age = age_text(now - at)
         lines.append(f"{age}: context of {turn_id}: {accepted} accepted, {rejected} rejected")
     if not (parts.settings.index.git and root.is_git and root.git_dir):

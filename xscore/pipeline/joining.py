@@ -102,7 +102,8 @@ def joined_score(judge_score: float, evidence: float) -> float:
 def _joined_scores(judge_scores: Sequence[float], evidence: Sequence[float]) -> list[float]:
     # The odds of thousands are multiplied: logarithms would take three times as long.
     factor_of = {amount: exp(amount) for amount in set(evidence)}
-    bound, width = JUDGE_BOUND, 1 - 2 * JUDGE_BOUND
+    bound = JUDGE_BOUND
+    width = 1 - 2 * JUDGE_BOUND
     scores: list[float] = []
     for judge_score, amount in zip(judge_scores, evidence, strict=True):
         if not amount:

@@ -29,7 +29,10 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    body = answer_json(record) if isinstance(record, Answer) else record_json(record)
+    if isinstance(record, Answer):
+        body = answer_json(record)
+    else:
+        body = record_json(record)
     return {"schema": SCHEMA, **body}
 
 
@@ -101,7 +104,9 @@ def money_json(value: Decimal | None) -> str | None:
     if value is None:
         return None
     text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def stage_usage_json(stage: StageUsage) -> dict[str, Json]:

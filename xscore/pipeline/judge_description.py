@@ -109,7 +109,9 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
         """The limits that the host stated, or else those declared for it."""
         if self.capability and self.capability.limits:
             return self.capability.limits
-        return DECISION_HOSTS[self.spec.provider].limits if self.spec.is_decision else None
+        if self.spec.is_decision:
+            return DECISION_HOSTS[self.spec.provider].limits
+        return None
 
     def connected(self) -> Provider:
         """Return the provider of a judge that has a host."""

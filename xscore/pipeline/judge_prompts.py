@@ -50,7 +50,9 @@ def _layout_of_one_turn(judge: JudgeDescription) -> PromptLayout:
     if judge.form is not None:
         turn_chars = DECISION_HOSTS[judge.spec.provider].state_chars
         return decision_layout(judge.form, turn_chars, rubric)
-    return ONE_TURN_LAYOUT if rubric is CODE_RUBRIC else chat_layout(rubric)
+    if rubric is CODE_RUBRIC:
+        return ONE_TURN_LAYOUT
+    return chat_layout(rubric)
 
 
 def pack_profile(judge: JudgeDescription) -> PackProfile:
@@ -92,7 +94,9 @@ def prompt_builder(judge: JudgeDescription) -> PromptBuilder:
 
 
 def _model(judge: JudgeDescription) -> JudgeModel:
-    settings, declared, capability = judge.settings.judge, declared_of(judge), judge.capability
+    settings = judge.settings.judge
+    declared = declared_of(judge)
+    capability = judge.capability
     learned = learned_chars_per_token(
         judge.store.connection,
         provider=judge.connected().name,

@@ -31,7 +31,9 @@ def known_capability(
         return capability
     is_brief = is_loopback(provider.host) or capability.has_no_steady_name
     longest = REMEMBERED_HERE_S if is_brief else REMEMBERED_S
-    return capability if 0 <= now - capability.probed_at < longest else None
+    if 0 <= now - capability.probed_at < longest:
+        return capability
+    return None
 
 
 def remember_host(judge: JudgeDescription) -> None:
@@ -42,7 +44,8 @@ def remember_host(judge: JudgeDescription) -> None:
     """
     if judge.provider is None:
         return
-    provider, connection = judge.provider, judge.store.connection
+    provider = judge.provider
+    connection = judge.store.connection
     if not isinstance(provider, Adaptable):
         return
     learned = provider.learned(judge.asked_model)

@@ -141,7 +141,8 @@ async def judge_list(
             if run.open:
                 stop.end(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
-    run.end.cause, run.end.detail = stop.cause, stop.detail
+    run.end.cause = stop.cause
+    run.end.detail = stop.detail
     run.end.remarks = list(dict.fromkeys([*run.end.remarks, *faults.warnings()]))
     run.end.spent = resources.usage.whole()
     return run.end
@@ -167,7 +168,8 @@ class _ListStop(Struct):
         """Stop every judge from starting anything more; the first cause is kept."""
         if self.cause is not None:
             return
-        self.cause, self.detail = cause, detail
+        self.cause = cause
+        self.detail = detail
         for stop in list(self.stops):
             stop.set(cause, detail)
         self.hold_back()
@@ -188,11 +190,15 @@ class _QuestionWatch(Observer):
     """Tracks the progress of one question."""
 
     def __init__(self, misses: int, report: Callable[[], None]) -> None:
-        self.left, self.judged, self.unjudged, self._report = misses, 0, 0, report
+        self.left = misses
+        self.judged = 0
+        self.unjudged = 0
+        self._report = report
 
     def on(self, event: TurnEvent) -> None:
         if isinstance(event, Progress):
-            self.judged, self.unjudged = event.judged, event.unjudged
+            self.judged = event.judged
+            self.unjudged = event.unjudged
             self.left = event.candidates - event.cached - event.judged - event.unjudged
             self._report()
 

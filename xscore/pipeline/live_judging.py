@@ -102,7 +102,8 @@ class JudgingProgress(Struct):
         if not (final or self.is_due):
             return
         self.reported = monotonic()
-        elapsed_s, done = self.reported - self.started, judged + unjudged
+        elapsed_s = self.reported - self.started
+        done = judged + unjudged
         remaining = max(0, self.candidates - self.cached - done)
         self.observer.on(
             Progress(
@@ -178,11 +179,15 @@ async def judge_pool(
     ended: UnjudgedCause | None
     usd_shares: Mapping[str, Decimal | None] = {}
     if isinstance(judge, NoJudge):
-        ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
+        ended = judge.cause
+        detail = judge.detail
+        elsewhere = frozenset[str]()
     else:
         assert resources is not None
-        ended, detail = await _judge(judge, pooled, resources, collected), ""
-        elsewhere, usd_shares = frozenset(judge.judged_elsewhere), judge.usd_shares
+        ended = await _judge(judge, pooled, resources, collected)
+        detail = ""
+        elsewhere = frozenset(judge.judged_elsewhere)
+        usd_shares = judge.usd_shares
     collected.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
     detail = detail or STOP_DETAILS[cause]
@@ -254,7 +259,8 @@ async def work_until_stopped(
 async def _wait_until_deadline(
     work: asyncio.Task[None], resources: TurnResources, stop: Callable[[UnjudgedCause], None]
 ) -> None:
-    deadline, usage = resources.deadline, resources.usage
+    deadline = resources.deadline
+    usage = resources.usage
     while not work.done():
         # A call that begins now ends in time only if about the time of one is left.
         left_s = deadline.judging_left_s() - CALL_TIME_MARGIN * usage.call_s(Stage.JUDGE)
@@ -274,7 +280,8 @@ class _Collected:
     def __init__(
         self, pool: Pool, observer: Observer, resources: TurnResources | None, leaders: int
     ) -> None:
-        self.resources, self.leaders = resources, leaders
+        self.resources = resources
+        self.leaders = leaders
         in_pool = len(pool.candidates)
         self.progress = JudgingProgress(observer, in_pool, in_pool - len(pool.misses))
         self.results: dict[str, Judgment | Unjudged] = {}
@@ -291,8 +298,11 @@ class _Collected:
         self.unreported.append(result)
         if isinstance(result, Judgment):
             self.judged += 1
-            push = heapq.heappush if len(self.best) < self.leaders else heapq.heappushpop
-            push(self.best, (result.score, result.content_hash))
+            leader = (result.score, result.content_hash)
+            if len(self.best) < self.leaders:
+                heapq.heappush(self.best, leader)
+            else:
+                heapq.heappushpop(self.best, leader)
         if self.progress.is_due:
             self.report()
 
@@ -308,7 +318,10 @@ class _Collected:
             origin = Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED
             settled.append(Outcome(self.named[result.content_hash], result, origin))
         self.unreported.clear()
-        spent = self.resources.usage.spent(Stage.JUDGE) if self.resources else StageUsage()
+        if self.resources:
+            spent = self.resources.usage.spent(Stage.JUDGE)
+        else:
+            spent = StageUsage()
         self.progress.report(
             self.judged,
             len(self.results) - self.judged,

@@ -56,7 +56,8 @@ async def open_model_judge(
 
     An unknown host is probed first. Raises what `probe.probe_host` raises.
     """
-    turn, pool = pooled.turn, pooled.pool
+    turn = pooled.turn
+    pool = pooled.pool
     try:
         judge, provider = await with_probed_host(described, resources)
     except UnknownModel as error:
@@ -143,7 +144,8 @@ async def with_probed_host(
     """
     provider = described.connected()
     await import_for_judging(provider.name)
-    connection, now = described.store.connection, described.store.clock()
+    connection = described.store.connection
+    now = described.store.clock()
     model = described.asked_model
     resources.usage.usual_judging_s = latest_call_s(
         connection, host=described.host, model=model, now=now
@@ -176,7 +178,8 @@ def _through_chat(
     """
     if described.spec.provider != DECISIONS_OF_OPENAI:
         raise error
-    store, model = described.store, described.spec.model
+    store = described.store
+    model = described.spec.model
     resources.note(
         f"{described.host} accepts no decision calls for `{model}`; it judges through chat"
     )

@@ -15,7 +15,9 @@ def notebook_observer() -> Observer:
     """Return an observer that shows progress if a notebook's kernel runs this, else one that
     ignores it."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return NotebookObserver() if hasattr(shell, "kernel") else Observer()
+    if hasattr(shell, "kernel"):
+        return NotebookObserver()
+    return Observer()
 
 
 class NotebookObserver(Observer):

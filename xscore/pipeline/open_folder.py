@@ -79,7 +79,8 @@ class OpenFolder:
     def __init__(
         self, path: Path | str, settings: Settings | LoadedSettings, observer: Observer | None
     ) -> None:
-        self._portal, self._opened = Portal(), AsyncExitStack()
+        self._portal = Portal()
+        self._opened = AsyncExitStack()
         opening = Pipeline.open(path, settings, observer=observer or notebook_observer())
         try:
             self._pipeline = self._portal.call(self._opened.enter_async_context, opening)

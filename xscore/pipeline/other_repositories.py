@@ -8,6 +8,7 @@ words put last is not looked at, as it would be in the repository itself.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -35,26 +36,8 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     """
     names = tuple(dict.fromkeys((*turn.scope.also, *parts.settings.index.also)))
     problems = open_others(parts, names)
-    own_hashes = {candidate.content_hash for candidate in fetched.candidates}
-    own_paths = {candidate.path for candidate in fetched.candidates}
-    lent_by: dict[str, list[Candidate]] = {}
-    for repository in parts.store.others:
-        try:
-            _refuse_look_alikes(repository.name, own_paths)
-            lent = repository.candidates(tests=parts.settings.judge.tests)
-            remark = repository.remark()
-        except XscoreError as error:
-            problems[repository.name] = _not_joined(repository.name, error)
-            # The rest of the turn would read it, too, and fail.
-            parts.store.close_other(repository)
-            continue
-        if remark:
-            parts.observer.note(remark)
-        # What is here, too, or in another of them, is judged once, as what is here.
-        new = [candidate for candidate in lent if candidate.content_hash not in own_hashes]
-        own_hashes.update([candidate.content_hash for candidate in new])
-        lent_by[repository.name] = new
-    joined = _within_budget(parts, turn, [memory for lent in lent_by.values() for memory in lent])
+    lent_by = _lent_by_name(parts, fetched.candidates, problems)
+    joined = _within_budget(parts, turn, list(chain.from_iterable(lent_by.values())))
     joined_ids = {candidate.id for candidate in joined}
     also: list[JoinedRepository] = []
     for name, lent in lent_by.items():
@@ -66,6 +49,35 @@ def join_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Joine
     return JoinedPool(
         _with_joined(parts, fetched, joined), scope, tuple(also), tuple(problems.values())
     )
+
+
+def _lent_by_name(
+    parts: PipelineParts, candidates: Sequence[Candidate], problems: dict[str, str]
+) -> dict[str, list[Candidate]]:
+    """Return what each open repository has that is not here, by its name.
+
+    One that cannot be read is closed, and its warning added to `problems`.
+    """
+    known_hashes = {candidate.content_hash for candidate in candidates}
+    own_paths = {candidate.path for candidate in candidates}
+    lent_by: dict[str, list[Candidate]] = {}
+    for repository in parts.store.others:
+        try:
+            _refuse_look_alikes(repository.name, own_paths)
+            lent = repository.candidates(tests=parts.settings.judge.tests)
+            remark = repository.remark()
+        except XscoreError as error:
+            problems[repository.name] = _not_joined(repository.name, error)
+            # The rest of the turn would read it, too, and fail.
+            parts.store.others.close_one(repository)
+            continue
+        if remark:
+            parts.observer.note(remark)
+        # What is here, too, or in another of them, is judged once, as what is here.
+        new = [candidate for candidate in lent if candidate.content_hash not in known_hashes]
+        known_hashes.update([candidate.content_hash for candidate in new])
+        lent_by[repository.name] = new
+    return lent_by
 
 
 def _refuse_look_alikes(name: str, own_paths: Iterable[str]) -> None:
@@ -87,7 +99,7 @@ def open_others(parts: PipelineParts, names: Sequence[str]) -> dict[str, str]:
     """
     store = parts.store
     problems: dict[str, str] = {}
-    store.close_others()
+    store.others.close()
     data_dir = user_data_dir(parts.settings.store.user_data_dir)
     for name in names:
         try:
@@ -96,13 +108,13 @@ def open_others(parts: PipelineParts, names: Sequence[str]) -> dict[str, str]:
             if place is not None and not is_open:
                 apart = _told_apart(place, [repository.name for repository in store.others])
                 opened = OtherRepository.open(apart, user_data_dir=data_dir)
-                store.others = (*store.others, opened)
+                store.others.add(opened)
         except XscoreError as error:
             problems[name] = _not_joined(name, error)
     return problems
 
 
-def _open_files(repositories: Sequence[OtherRepository]) -> list[Path]:
+def _open_files(repositories: Iterable[OtherRepository]) -> list[Path]:
     return [repository.root.store_file for repository in repositories]
 
 
@@ -129,7 +141,7 @@ def _within_budget(
     budget = parts.settings.index.also_memories
     if len(lent) <= budget:
         return lent
-    score_of = lexical_priors(turn, lent, lambda: _term_pairs(parts))
+    score_of = lexical_priors(turn, lent, parts.store.others.term_vectors)
     nearest = sorted(lent, key=lambda candidate: -score_of[candidate.id])[:budget]
     ids = {candidate.id for candidate in nearest}
     return [candidate for candidate in lent if candidate.id in ids]
@@ -144,16 +156,9 @@ def _with_joined(
     terms = fetched.terms
     if terms.ids:
         ids = {candidate.id for candidate in joined}
-        pairs = [(id_, vector) for id_, vector in _term_pairs(parts) if id_ in ids]
+        pairs = [pair for pair in parts.store.others.term_vectors() if pair[0] in ids]
         beside = TermColumn.of_pairs(pairs)
         terms = TermColumn(
             (*terms.ids, *beside.ids), (*terms.sizes, *beside.sizes), terms.entries + beside.entries
         )
     return fetched._replace(candidates=(*fetched.candidates, *joined), terms=terms)
-
-
-def _term_pairs(parts: PipelineParts) -> list[tuple[str, bytes]]:
-    pairs: list[tuple[str, bytes]] = []
-    for repository in parts.store.others:
-        pairs += repository.term_vectors()
-    return pairs

@@ -45,7 +45,9 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 def outside_hint(store: Store, answer: Answer) -> str:
     """Return the line that says what could be fetched, for a turn that judged all and in which
     nothing reached the threshold; empty: for another turn, or nothing says that it would help."""
-    return suggest_outside(store, answer.task) if _found_little(answer) else ""
+    if _found_little(answer):
+        return suggest_outside(store, answer.task)
+    return ""
 
 
 def _found_little(answer: Answer) -> bool:
@@ -82,7 +84,9 @@ def _unfetched_address(store: Store, text: str) -> str:
         return ""
     address = match[0].rstrip(".,;:!?").partition("#")[0]
     places = {document.place for document in stored_documents(store.connection)}
-    return "" if address in places else ellipsize(one_line(address), SHOWN_CHARS)
+    if address in places:
+        return ""
+    return ellipsize(one_line(address), SHOWN_CHARS)
 
 
 def _newer_version(store: Store, text: str) -> str:
@@ -109,7 +113,10 @@ def _unknown_name(store: Store, text: str) -> str:
     for match in _NAME.finditer(text):
         if not _begins_sentence(text[: match.start()]) and len(terms_of_name) < MOST_NAMES:
             terms_of_name[match[0]] = {term for _, term in split_word(match[0])}
-    hashes = sorted(set().union(*terms_of_name.values())) if terms_of_name else []
+    if terms_of_name:
+        hashes = sorted(set().union(*terms_of_name.values()))
+    else:
+        hashes = []
     if not hashes:
         return ""
     vectors = b"".join(vector for _, vector in store.term_vectors())

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from xscore.records.candidates import Candidate
 from xscore.records.memory import Layer
-from xscore.store.store import Store, load_pack_slots, save_pack_slots
+from xscore.store.pack_slot_rows import load_pack_slots, save_pack_slots
+from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.scorer.packs import PackProfile
@@ -42,7 +43,7 @@ def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store)
 
     slots: dict[str, tuple[str, int]] = {}
     if store.others:
-        of_others = {memory.id for memory in memories if store.is_of_other(memory.id)}
+        of_others = {memory.id for memory in memories if store.others.have(memory.id)}
         # Which of them join depends on the task, so their packs last no longer than the turn, and
         # those of this repository stay as they are without them.
         lent = [memory for memory in memories if memory.id in of_others]

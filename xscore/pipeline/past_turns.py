@@ -83,7 +83,9 @@ def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
     if past.judge == judge_key(parts.judge.identity):
         return parts
     shared = sharing_prompts(parts.judge)
-    return replace(parts, judge=shared) if past.judge == judge_key(shared.identity) else None
+    if past.judge == judge_key(shared.identity):
+        return replace(parts, judge=shared)
+    return None
 
 
 def _still_there(parts: PipelineParts, turn: Turn) -> Turn:

@@ -229,7 +229,10 @@ def known_or_taken_over(
         for candidate in candidates
         if candidate.content_hash not in judgments and _comes_from_files(candidate)
     ]
-    stores = [*store.siblings(), *store.stores_of_others()] if missing else []
+    if missing:
+        stores = [*store.siblings(), *store.others.plain_stores()]
+    else:
+        stores = []
     if not stores:
         return judgments
     from xscore.cache.copied_judgments import copy_judgments  # few turns have one

@@ -117,8 +117,7 @@ def open_turn(
     saved = checkpoint.name if checkpoint else ""
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    opening_warnings = _opening_warnings(fetched, report)
-    warnings = (*team_warnings, *opening_warnings, *joined.warnings)
+    warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
     return Opened(
         ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
@@ -192,7 +191,7 @@ def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
 def _with_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> JoinedPool:
     """Return the pool with the memories of other repositories, where any is named."""
     if not (turn.scope.also or parts.settings.index.also):
-        parts.store.close_others()  # those of an earlier turn
+        parts.store.others.close()  # those of an earlier turn
         return JoinedPool(fetched, turn.scope)
     from xscore.pipeline.other_repositories import join_others  # few turns name one
 

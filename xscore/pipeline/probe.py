@@ -110,7 +110,9 @@ async def probe_host(judge: JudgeDescription, wrapped: Provider) -> ProbeResult:
     Raises NoUsableModel if no reply form gives readable scores, BudgetExhausted, and leaves of
     `ProviderError` that stop any call.
     """
-    connection, provider, began = judge.store.connection, judge.connected(), monotonic()
+    connection = judge.store.connection
+    provider = judge.connected()
+    began = monotonic()
     blank = Capability(
         provider=provider.name, host=provider.host, model=judge.asked_model, probed_at=0.0
     )
@@ -164,7 +166,9 @@ class _Prober(Struct):
     def learned(self) -> Capability:
         """Return what the replies so far have shown."""
         provider = self.judge.connected()
-        return provider.learned(self.blank.model) if isinstance(provider, Adaptable) else self.blank
+        if isinstance(provider, Adaptable):
+            return provider.learned(self.blank.model)
+        return self.blank
 
     async def readable_reply(self) -> ReadProbe:
         """Try the reply forms from the strictest until one is readable, all of them up to
@@ -182,7 +186,8 @@ class _Prober(Struct):
 
     async def _try_each_form(self) -> ReadProbe | _Unreadable:
         """Try each reply form once, from the strictest."""
-        provider, capability = self.judge.connected(), self.blank
+        provider = self.judge.connected()
+        capability = self.blank
         while True:
             self.adopt(capability)
             try:

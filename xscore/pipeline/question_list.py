@@ -149,7 +149,8 @@ def prepare_questions(
     parts: PipelineParts, questions: Iterable[tuple[int, Question]], memories: ListMemories
 ) -> Iterator[PreparedQuestion]:
     """Prepare these questions in order. Raises UsageError that names an invalid question."""
-    settings, judge = parts.settings, parts.judge
+    settings = parts.settings
+    judge = parts.judge
     name = judge_key(judge.identity)
     work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=parts.clock())
     for number, question in questions:
@@ -240,7 +241,9 @@ class TurnList(Struct):
         self.parts = replace(self._with_judge(parts), index=lambda until: report)
 
     def _with_judge(self, parts: PipelineParts) -> PipelineParts:
-        return replace(parts, judge=sharing_prompts(parts.judge)) if self.shares_prompts else parts
+        if self.shares_prompts:
+            return replace(parts, judge=sharing_prompts(parts.judge))
+        return parts
 
     @property
     def spent(self) -> Decimal:
@@ -249,7 +252,8 @@ class TurnList(Struct):
 
     def parts_within_cap(self) -> PipelineParts:
         """Return the parts with the cap reduced by what the list has spent."""
-        parts, cap = self.parts, self.parts.settings.budget.max_usd
+        parts = self.parts
+        cap = self.parts.settings.budget.max_usd
         if cap is None or not self.charged:
             return parts
         return self._with_judge(with_cap(parts, max(Decimal(0), cap - self.spent)))

@@ -60,7 +60,10 @@ def candidates_now(
 def judges_of(past: PastTurn, receipt: Answer) -> list[str]:
     """Return the keys of the judges of a past turn: of a final round, whose scores count, then its
     own."""
-    final = [receipt.final_round.key] if receipt.final_round.key else []
+    if receipt.final_round.key:
+        final = [receipt.final_round.key]
+    else:
+        final = []
     return [*final, past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
 
 
@@ -106,7 +109,10 @@ def as_shown(
     carried_from: str,
 ) -> Selected:
     """Return a memory as the turn would show it, with its stored reason."""
-    stored = [ranked.candidate.content_hash] if receipt.judge.by_model else []
+    if receipt.judge.by_model:
+        stored = [ranked.candidate.content_hash]
+    else:
+        stored = []
     judges = judges_of(past, receipt)
     reasons = pool.stored_reasons(parts.store, past.turn_key, judges, stored)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)

@@ -53,7 +53,9 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
     Raises UsageError.
     """
     if setting == "auto":
-        return ModelSpec("openai", judge.model) if judge.provider == DECISIONS_OF_OPENAI else None
+        if judge.provider == DECISIONS_OF_OPENAI:
+            return ModelSpec("openai", judge.model)
+        return None
     if setting == "none":
         return None
     spec = parse_model_spec(setting)
@@ -190,4 +192,6 @@ def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> l
 
 def _shortened(reason: str) -> str:
     words = reason.split()
-    return reason if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + " …"
+    if len(words) <= MOST_WORDS:
+        return reason
+    return " ".join(words[:MOST_WORDS]) + " …"

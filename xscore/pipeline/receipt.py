@@ -88,7 +88,9 @@ def unjudged_account(selection: Selection) -> UnjudgedAccount:
     by_cause = Counter(str(absent.cause) for _, absent in selection.unjudged)
     sample: list[UnjudgedSample] = []
     for candidate, absent in selection.unjudged[:UNJUDGED_SHOWN]:
-        path, entity, cause = candidate.path, candidate.entity, str(absent.cause)
+        path = candidate.path
+        entity = candidate.entity
+        cause = str(absent.cause)
         sample.append(UnjudgedSample(candidate.id, path, entity, cause, absent.detail))
     return UnjudgedAccount(dict(by_cause.most_common()), tuple(sample))
 
@@ -144,7 +146,9 @@ def to_selected(
 
 def _joined_score(ranked: Ranked) -> float | None:
     """Return the score before boosts, where words have changed it."""
-    return joined_score(ranked.judgment.score, ranked.words) if ranked.words else None
+    if ranked.words:
+        return joined_score(ranked.judgment.score, ranked.words)
+    return None
 
 
 def find_reasons(
@@ -176,7 +180,9 @@ def make_receipt(
     latency: Latency,
 ) -> Answer:
     """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
-    opened, judged, chosen = stages.opened, stages.judged, stages.ranking.selection
+    opened = stages.opened
+    judged = stages.judged
+    chosen = stages.ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
     coverage = _coverage(stages)
     answerer = parts.answerer if options.answer else None
@@ -312,7 +318,9 @@ def _count_second_draws(judged: Judged) -> SecondDraws:
 
 def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -> tuple[str, ...]:
     """Return the warnings of all stages, in their order, each once."""
-    opened, judged, answered = stages.opened, stages.judged, stages.answered
+    opened = stages.opened
+    judged = stages.judged
+    answered = stages.answered
     warnings = [
         *parts.warnings,
         *opened.warnings,
@@ -333,7 +341,8 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
 
     None: it is not shown.
     """
-    bundle, checkpoint = stages.bundle, stages.opened.checkpoint
+    bundle = stages.bundle
+    checkpoint = stages.opened.checkpoint
     if bundle is None or not (options.bundle or stages.answered.text is None):
         return None
     if checkpoint is None or options.bundle == "json":
@@ -346,7 +355,9 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
 
 def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) -> int:
     """Return the exit code: of several ends, the one that matters most to a caller."""
-    judged, ranking, answered = stages.judged, stages.ranking, stages.answered
+    judged = stages.judged
+    ranking = stages.ranking
+    answered = stages.answered
     if stages.interrupted:
         return ExitCode.INTERRUPTED
     causes = {absent.cause for _, absent in ranking.selection.unjudged}
@@ -361,7 +372,9 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
-    return ExitCode.PARTLY if is_partial or is_left_open else ExitCode.DONE
+    if is_partial or is_left_open:
+        return ExitCode.PARTLY
+    return ExitCode.DONE
 
 
 def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict[Stage, StageUsage]:

@@ -79,7 +79,8 @@ async def open_resources(
 async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnResources]":
     """Join the resources to those of other machines by `extensions.shared`; close them and their
     models at the end."""
-    shared, clock = resources.settings.shared, resources.clock
+    shared = resources.settings.shared
+    clock = resources.clock
     async with resources.stack:
         for server_name in SHARED_SERVER_NAME.implementations(resources.settings):
             from xscore.store.removal import note_shared_server  # only where something is shared
@@ -87,7 +88,8 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
             if resources.store is not None:
                 note_shared_server(resources.store.connection, server_name(shared))
         for open_shared in OPEN_SHARED.implementations(resources.settings):
-            judgments, budget = resources.spending.judgments, resources.spending.budget
+            judgments = resources.spending.judgments
+            budget = resources.spending.budget
             store = resources.store
             with_others = open_shared(
                 shared,
@@ -214,7 +216,8 @@ class TurnResources(Struct, kw_only=True):
     ) -> tuple[WriteJudgments, Claims]:
         """Return writer and claims of a turn's judgments; the user's own memories have theirs in
         the user's store."""
-        of_turn, judgments = (turn_key, judge, sample), self.spending.judgments
+        of_turn = (turn_key, judge, sample)
+        judgments = self.spending.judgments
         both = judgments.writer(*of_turn), judgments.claims(*of_turn)
         hashes_of_user = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
         if not hashes_of_user:
@@ -294,7 +297,9 @@ class TurnResources(Struct, kw_only=True):
 
     def traffic(self) -> Traffic:
         """Return the traffic of the judge's calls."""
-        return self.judging.traffic() if self.judging else Traffic()
+        if self.judging:
+            return self.judging.traffic()
+        return Traffic()
 
     def _retrying(
         self,

@@ -100,7 +100,9 @@ def how_to_continue(
             rest.append(outcome.candidate)
             if outcome.result.cause is UnjudgedCause.BUDGET:
                 why = why or outcome.result.detail
-    tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
+    tightest = None
+    if why:
+        tightest = _tightest(parts, turn_id=opened.turn.id)
     if tightest is None:
         return []
     undone: list[str] = []
@@ -142,8 +144,12 @@ def _enough_usd(
         price = _price_of_largest_call(judge, work)
         if price is None or work.cost_usd is None:
             return None
-        dearest, judging = price, work.cost_usd
-    answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
+        dearest = price
+        judging = work.cost_usd
+    if parts.answerer is not None:
+        answering = _answer_cost(parts)
+    else:
+        answering = Decimal(0)
     if answering is None:
         return None
     enough = FORECAST_MARGIN * (judging + answering) + dearest
@@ -153,7 +159,8 @@ def _enough_usd(
 def _price_of_largest_call(judge: JudgeDescription, work: JudgeEstimate) -> Decimal | None:
     """Return the upper bound for one of the calls of this work, which the budget reserves."""
     builder = prompt_builder(judge)
-    packs, model = builder.profile, builder.model
+    packs = builder.profile
+    model = builder.model
     input_tokens = FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + packs.tokens
     scores_and_reasons = (SCORE_TOKENS + REASON_TOKENS) * packs.size
     output_tokens = MOST_FRAME_TOKENS + scores_and_reasons + model.reasoning_reserve
@@ -164,7 +171,8 @@ def _price_of_largest_call(judge: JudgeDescription, work: JudgeEstimate) -> Deci
 
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
     models = []
-    judge, answerer = parts.judge, parts.answerer
+    judge = parts.judge
+    answerer = parts.answerer
     if judges and judge.paid:
         models.append((judge.identity.provider, judge.asked_model, judge.host))
     if answers and answerer is not None:

@@ -59,10 +59,14 @@ class ScoresFile(Struct, frozen=True):
     def write(self, parts: PipelineParts, finished: Answer, stages: TurnStages) -> Answer:
         """Write the scores of a turn; if that fails, warn in the receipt, since the turn was paid
         for."""
-        judged, ranking = stages.judged, stages.ranking
+        judged = stages.judged
+        ranking = stages.ranking
         # Words that ranked in the judge's place are not scores of its own.
         ranked = [] if ranking.ranked_by else ranking.in_order()
-        reasons = find_reasons(parts, stages.opened.key, judged, ranked) if ranked else {}
+        if ranked:
+            reasons = find_reasons(parts, stages.opened.key, judged, ranked)
+        else:
+            reasons = {}
         lines: list[str] = []
         for line in score_lines(judged.outcomes, ranked, reasons):
             lines.append(json.dumps(record_json(line), ensure_ascii=False) + "\n")

@@ -174,7 +174,8 @@ def near_misses_of(
     not_kept: Sequence[Ranked], thresholds: Thresholds, settings: SelectionSettings
 ) -> tuple[Ranked, ...]:
     """Return the first of what was not kept: some however far below, then only what is near."""
-    first, further = not_kept[:FEWEST_NEAR_MISSES], not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
+    first = not_kept[:FEWEST_NEAR_MISSES]
+    further = not_kept[FEWEST_NEAR_MISSES:MOST_NEAR_MISSES]
     near = [
         entry
         for entry in further
@@ -212,7 +213,10 @@ def _within(
     k = settings.top_k
     if len(passing) <= k:
         return list(passing), [], []
-    share = k if about_tests else math.floor(k * settings.tests_share + SCORE_TOLERANCE)
+    if about_tests:
+        share = k
+    else:
+        share = math.floor(k * settings.tests_share + SCORE_TOLERANCE)
     kept: list[Ranked] = []
     over_quota: list[Ranked] = []
     beyond: list[Ranked] = []

@@ -117,7 +117,9 @@ def select_by_words(
 def _with_words(not_passing: Sequence[Ranked]) -> Sequence[Ranked]:
     """Leave out what has no word of the task: as equals, most memories would have to be sorted."""
     with_words = [entry for entry in not_passing if entry.score > 0]
-    return with_words if len(with_words) >= FEWEST_NEAR_MISSES else not_passing
+    if len(with_words) >= FEWEST_NEAR_MISSES:
+        return with_words
+    return not_passing
 
 
 def speaks_of_tests(turn: Turn) -> bool:

@@ -35,4 +35,6 @@ def stage_words(of: str, stage: str) -> str:
     """Say what a stage of a turn, or a call, is for. of: `turn` or `call`."""
     if of == "turn":
         return STAGE_WORDS.get(stage, stage)
-    return call_words(Stage(stage)) if stage in set(Stage) else stage
+    if stage in set(Stage):
+        return call_words(Stage(stage))
+    return stage

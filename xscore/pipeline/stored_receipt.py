@@ -104,4 +104,6 @@ def _fault(error: msgspec.ValidationError, *, within: str = "") -> str:
         inside = re.sub(r"^usage(\.|$)", "", inside)
     parts = [part for part in (within, inside, missing and missing[1]) if part]
     name = re.sub("^latency", "latency_s", ".".join(parts).replace("[...]", ""))
-    return f"it lacks {name}" if missing else f"{name}: {problem[:1].lower()}{problem[1:]}"
+    if missing:
+        return f"it lacks {name}"
+    return f"{name}: {problem[:1].lower()}{problem[1:]}"

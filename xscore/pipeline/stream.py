@@ -21,14 +21,17 @@ class EventStream:
     """A turn that is being streamed."""
 
     def __init__(self, turn: Coroutine[Any, Any, Answer]) -> None:
-        self._unread, self._arrived = deque[TurnEvent](), asyncio.Event()
+        self._unread = deque[TurnEvent]()
+        self._arrived = asyncio.Event()
         self._work = asyncio.create_task(turn)
         self._work.add_done_callback(lambda _: self._arrived.set())
         self._is_stopped = False
 
     def take(self, event: TurnEvent) -> None:
         """Keep an event until it is read."""
-        joined = _joined(self._unread[-1], event) if self._unread else None
+        joined = None
+        if self._unread:
+            joined = _joined(self._unread[-1], event)
         if joined is None:
             self._unread.append(event)
         else:

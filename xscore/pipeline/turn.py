@@ -161,7 +161,8 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
 
 def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     """Prepare the turn, and have a costly one confirmed; nothing is sent."""
-    parts, options = setup.parts, setup.options
+    parts = setup.parts
+    options = setup.options
     if options.isolated:
         turn = replace(turn, fresh=True, thread="", follows_latest=False)
     opened = open_turn(
@@ -206,7 +207,8 @@ def _sends_to_judge(setup: _TurnSetup, opened: Opened) -> bool:
 
 def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
     """Write the turn's row, and return the turn with its id."""
-    parts, answerer = setup.parts, setup.parts.answerer
+    parts = setup.parts
+    answerer = setup.parts.answerer
     primary = f"{answerer.provider}:{answerer.model}" if answerer else ""
     start = turns.TurnStart(
         turn_key=opened.key,
@@ -242,7 +244,8 @@ async def _open_resources(
 
 async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | None") -> Judged:
     """Judge what the cache lacks, by model or by words."""
-    parts, pool = setup.parts, opened.pool
+    parts = setup.parts
+    pool = opened.pool
     parts.observer.stage("judge")
     with setup.stopwatch.stage("judge"):
         if not pool.misses:
@@ -276,7 +279,8 @@ async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | 
 
 def _rank(setup: _TurnSetup, opened: Opened, judged: Judged) -> Ranking:
     """Boost and select, and show what was kept."""
-    parts, options = setup.parts, setup.options
+    parts = setup.parts
+    options = setup.options
     parts.observer.stage("select")
     with gc_paused(), setup.stopwatch.stage("select"):
         ranking = rank_turn(parts, opened, judged, isolated=options.isolated)
@@ -294,7 +298,8 @@ async def _give_reasons(
     resources: "TurnResources | None",
 ) -> Reasons:
     """Look up the reasons of what was chosen; a decision model gives none, so a chat model may."""
-    parts, chosen = setup.parts, ranking.selection
+    parts = setup.parts
+    chosen = ranking.selection
     if ranking.ranked_by:
         return Reasons()
     with gc_paused(), setup.stopwatch.stage("select"):
@@ -324,7 +329,9 @@ async def _answer(
     setup: _TurnSetup, stages: TurnStages, resources: "TurnResources | None"
 ) -> Answered:
     """Call the answering model, unless there is nothing to answer from."""
-    judged, ranking, bundle = stages.judged, stages.ranking, stages.bundle
+    judged = stages.judged
+    ranking = stages.ranking
+    bundle = stages.bundle
     if resources is None or bundle is None or not setup.wants_answer:
         return Answered()
     is_unread = stages.opened.index.files_left and not judged.outcomes
@@ -357,7 +364,8 @@ def _finish(
     unsaved: what could not be stored so far although there is an answer. Raises StoreError if the
     turn has no answer and cannot be saved.
     """
-    parts, options = setup.parts, setup.options
+    parts = setup.parts
+    options = setup.options
     latency = setup.stopwatch.latency(since=options.waits_from)
     answer = receipt.make_receipt(parts, options, stages, resources, latency)
     # Shown before it is saved: a reader waits for the answer, not for the disk.

@@ -61,7 +61,9 @@ class Deadline(Struct, frozen=True):
     @classmethod
     def of(cls, started: float, seconds: float | None) -> "Deadline":
         """Return the deadline this long after the start (`time.monotonic`)."""
-        return cls() if seconds is None else cls(started + seconds)
+        if seconds is None:
+            return cls()
+        return cls(started + seconds)
 
     def left_s(self) -> float:
         """Seconds left for judging and answering, at least 0."""

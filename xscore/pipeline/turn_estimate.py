@@ -84,7 +84,8 @@ def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]
 
     Where words judge for want of a key, the model that a key would bring comes in all its ways.
     """
-    pool, settings = opened.pool, parts.settings
+    pool = opened.pool
+    settings = parts.settings
     specs = [other_wire(parts.judge.spec, settings)]
     if not parts.judge.paid:
         settings = with_dummy_keys(settings)

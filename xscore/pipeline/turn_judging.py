@@ -130,7 +130,8 @@ async def _open_first(
 
     A host that fails is an error only if nothing is cached and nothing may judge in its place.
     """
-    described, pool = parts.judge, opened.pool
+    described = parts.judge
+    pool = opened.pool
     if opened.forecast is not None and _is_worth_telling(opened.forecast):
         parts.observer.on(opened.forecast)
     try:
@@ -284,7 +285,8 @@ def _near_threshold(
     parts: JudgingParts, turn: Turn, outcomes: Sequence[Outcome]
 ) -> tuple[tuple[Candidate, ...], int]:
     """Return what is to be drawn again, nearest first, and how many more come as near."""
-    thresholds, settings = parts.judge.thresholds, parts.settings.selection
+    thresholds = parts.judge.thresholds
+    settings = parts.settings.selection
     least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
     unboosted = joined(parts, outcomes, turn, words_weight=parts.judge.words_weight)
     scores = [entry.score for entry in unboosted]
@@ -432,7 +434,8 @@ async def _with_fallback(
     parts: PipelineParts, resources: TurnResources, fallback: _Fallback, judged: Judged
 ) -> Judged:
     """Return the outcomes with those of another model in the place of what the judge left."""
-    judge, described = fallback.judge, fallback.described
+    judge = fallback.judge
+    described = fallback.described
     leaders = parts.settings.selection.top_k
     rest = await judge_pool(fallback.pooled, judge, resources, parts.observer, leaders=leaders)
     known_as = described.identity

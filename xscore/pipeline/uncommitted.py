@@ -83,7 +83,8 @@ def _admitted_diff(
         return ""
     from xscore.indexer.admission import AdmissionRules  # only with a change that is not committed
 
-    indexed, rules = file_languages(connection), AdmissionRules(settings)
+    indexed = file_languages(connection)
+    rules = AdmissionRules(settings)
     changed = {portable_name(name): is_gone for name, is_gone in change.changed.items()}
 
     def is_admitted(path: str) -> bool:
@@ -157,7 +158,8 @@ def _edits_of(hunk: Iterable[str]) -> list[tuple[int, int]]:
     begins = re.match(_HUNK, header)
     if begins is None:
         return []
-    at, spans = int(begins[1]), list[tuple[int, int]]()
+    at = int(begins[1])
+    spans = list[tuple[int, int]]()
     for line in lines:
         if line.startswith("+"):
             spans.append((at, at))
@@ -309,4 +311,6 @@ def _file_text(file: str, root: RepositoryRoot) -> str:
     except (FileRefused, OSError):
         return ""
     text = redact(data.decode("utf-8", "replace")).text
-    return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
+    if len(text) <= MAX_FILE_CHARS:
+        return text
+    return text[:MAX_FILE_CHARS] + "\n… (file goes on)"

@@ -272,7 +272,9 @@ def full_disk_error(path: Path, free_bytes: int) -> StoreError:
 def unwritable_hint(error: OSError, *, otherwise: str) -> str:
     """Return what to do about a file that could not be written. otherwise: unless the disk is
     full."""
-    return "Free some space, then run it again." if error.errno == errno.ENOSPC else otherwise
+    if error.errno == errno.ENOSPC:
+        return "Free some space, then run it again."
+    return otherwise
 
 
 def _prepare(path: Path) -> None:

@@ -34,7 +34,9 @@ def format_dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
 
 def format_wait(seconds: float) -> str:
     """`900 s`, or words where a host asks for more than a day: its number may have 300 digits."""
-    return f"{seconds:.0f} s" if seconds <= LONGEST_WAIT_SHOWN_S else "unreasonably long"
+    if seconds <= LONGEST_WAIT_SHOWN_S:
+        return f"{seconds:.0f} s"
+    return "unreasonably long"
 
 
 def format_tokens(count: int) -> str:
@@ -44,12 +46,16 @@ def format_tokens(count: int) -> str:
     thousands = round(count / 1_000, 1 if count < 9_950 else None)
     if thousands < 1_000:
         return f"{thousands:g}k"
-    return f"{count / 1e6:.1f}M" if count < 999_950_000 else f"{count / 1e9:.1f}G"
+    if count < 999_950_000:
+        return f"{count / 1e6:.1f}M"
+    return f"{count / 1e9:.1f}G"
 
 
 def format_mean(amount: float) -> str:
     """`0.3`, `12.5`, `98k`: like tokens, with one decimal below 100."""
-    return f"{amount:.1f}".removesuffix(".0") if amount < 99.95 else format_tokens(round(amount))
+    if amount < 99.95:
+        return f"{amount:.1f}".removesuffix(".0")
+    return format_tokens(round(amount))
 
 
 def format_seconds(duration: float) -> str:
@@ -60,7 +66,9 @@ def format_seconds(duration: float) -> str:
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3_600:
-        return f"{seconds // 60} min {seconds % 60} s" if seconds % 60 else f"{seconds // 60} min"
+        if seconds % 60:
+            return f"{seconds // 60} min {seconds % 60} s"
+        return f"{seconds // 60} min"
     return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
 
 
@@ -68,7 +76,9 @@ def format_duration(duration: float) -> str:
     """`3 ms`, `240 ms`, `4.1 s`, `3 min 20 s`; a dash if not finite."""
     if not isfinite(duration):
         return DASH
-    return f"{duration * 1_000:.0f} ms" if duration < 0.9995 else format_seconds(duration)
+    if duration < 0.9995:
+        return f"{duration * 1_000:.0f} ms"
+    return format_seconds(duration)
 
 
 def format_share(part: float, whole: float) -> str:
@@ -107,6 +117,8 @@ def format_bytes(count: int) -> str:
     amount = count / 1_000
     for unit in ("kB", "MB"):
         if amount < 1_000:
-            return f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
+            if amount >= 10:
+                return f"{amount:.0f} {unit}"
+            return f"{amount:.1f} {unit}"
         amount /= 1_000
     return f"{amount:.1f} GB"

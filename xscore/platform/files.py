@@ -46,7 +46,10 @@ def leads_out(name: str) -> bool:
     """
     if name.startswith("/") or "\0" in name:
         return True
-    plain = name if name.isascii() else name.translate(dict.fromkeys(map(ord, IGNORED_IN_NAMES)))
+    if name.isascii():
+        plain = name
+    else:
+        plain = name.translate(dict.fromkeys(map(ord, IGNORED_IN_NAMES)))
     # Most names: ten times as fast as the pattern.
     if ".." not in plain and "git" not in plain.lower():
         return False
@@ -176,7 +179,9 @@ def settled_ns(info: os.stat_result, *, now: float) -> int:
     Unix seconds."""
     changed = changed_ns(info)
     grain = FINE_GRAIN_NS if changed % 1_000_000_000 else COARSE_GRAIN_NS
-    return 0 if changed > int(now * 1e9) - grain else changed
+    if changed > int(now * 1e9) - grain:
+        return 0
+    return changed
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:

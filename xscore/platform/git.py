@@ -57,7 +57,8 @@ def run_git(
     # Looked at before each command: git would open these files whatever they are.
     if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
         return None
-    command, quiet = ["git", *_set(SAFE), *arguments], subprocess.DEVNULL
+    command = ["git", *_set(SAFE), *arguments]
+    quiet = subprocess.DEVNULL
     pipe = subprocess.PIPE
     source = pipe if stdin else quiet
     try:
@@ -211,7 +212,10 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
 def new_files(root: Path) -> tuple[str, ...]:
     """Return the files that git neither tracks nor ignores, as git writes paths."""
     off = _filters_off(root)
-    printed = None if off is None else run_git(root, *off, *_NEW_FILES)
+    if off is None:
+        printed = None
+    else:
+        printed = run_git(root, *off, *_NEW_FILES)
     return tuple(name for name in (printed or "").split("\0") if name and not leads_out(name))
 
 

@@ -52,7 +52,9 @@ class GitFolders(Struct, frozen=True):
     def worktree(self) -> str:
         """The name that the repository has for a linked worktree; empty for the main one and for
         submodules."""
-        return self.own.name if self.own != self.common else ""
+        if self.own != self.common:
+            return self.own.name
+        return ""
 
 
 def git_folders(root: Path) -> GitFolders | None:
@@ -73,7 +75,9 @@ def git_folder(root: Path) -> Path | None:
     """Return the git folder of a root if git may be asked there; None if there is none, or it leads
     elsewhere."""
     folders = git_folders(root)
-    return folders.own if folders is not None and folders.is_contained else None
+    if folders is not None and folders.is_contained:
+        return folders.own
+    return None
 
 
 def bare_repository(folder: Path) -> bool:
@@ -98,18 +102,22 @@ def _home_of(folder: Path, root: Path) -> Path | None:
     root's own."""
     shared = _own_text(folder, "commondir").strip()
     # Without one it is the folder itself, whose links are resolved already.
-    common = Path(os.path.realpath(folder / shared)) if shared else folder
+    common = folder
+    if shared:
+        common = Path(os.path.realpath(folder / shared))
     if folder.is_relative_to(root):
         return common if common.is_relative_to(root) else None
     # A linked worktree: its git folder notes where the worktree is.
     if folder.parent.name == "worktrees":
-        named, belongs = _own_text(folder, "gitdir").strip(), common == folder.parent.parent
+        named = _own_text(folder, "gitdir").strip()
+        belongs = common == folder.parent.parent
         expected = root / ".git"
     # A submodule: its git folder lies in that of the repository around it, and its settings name
     # the root.
     else:
         stated = config_values(_own_text(folder, "config"), "worktree")
-        named, belongs = stated[-1] if stated else "", common == folder
+        named = stated[-1] if stated else ""
+        belongs = common == folder
         expected = root
     # Both ways: an unpacked archive can name our folder, but our folder does not name it.
     is_own = bool(named) and Path(os.path.realpath(folder / named)) == expected
@@ -186,7 +194,9 @@ def origin_url(root: Path) -> str:
     home = folders.common if folders is not None and folders.is_contained else None
     config = inside if home is None else _own_text(home, "config", MAX_CONFIG_BYTES)
     urls = config_values(config, "url", section='remote "origin"')
-    return urls[0].rstrip("/").removesuffix(".git") if urls else ""
+    if urls:
+        return urls[0].rstrip("/").removesuffix(".git")
+    return ""
 
 
 def head_branch(folder: Path) -> str:
@@ -228,7 +238,9 @@ def working_branch(folder: Path | None) -> str:
             return began
     # Worktrees share one store, and none may go on with the session of another's detached head.
     is_linked = folder.parent.name == "worktrees"
-    return f"{DETACHED_HEAD} of {folder.name}" if is_linked else DETACHED_HEAD
+    if is_linked:
+        return f"{DETACHED_HEAD} of {folder.name}"
+    return DETACHED_HEAD
 
 
 def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:

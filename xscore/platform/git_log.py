@@ -92,7 +92,9 @@ def read_log(
     command = ("log", "-z", "--encoding=UTF-8", "--no-color", _FORMAT, *options)
     after = ("--ignore-missing", "--end-of-options", *revisions, "--", *paths)
     printed = run_git(root, *command, *after, timeout_s=timeout_s, most_bytes=MOST_BYTES)
-    return None if printed is None else _parsed(printed)
+    if printed is None:
+        return None
+    return _parsed(printed)
 
 
 def _parsed(printed: str) -> list[LogEntry]:
@@ -176,7 +178,8 @@ def _present_names(fields: Iterator[str], later_name: dict[str, str]) -> list[st
     for status in fields:
         name = next(fields, "")
         if status[0] in "RC":
-            before, name = name, next(fields, "")
+            before = name
+            name = next(fields, "")
             if status[0] == "R":
                 later_name[before] = later_name.get(name, name)
         if name and not leads_out(name):

@@ -59,7 +59,9 @@ def read_lines_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 def name_lines_file(path: Path) -> str:
     """Name the source for messages."""
-    return "standard input" if str(path) == STDIN else one_line(str(path))
+    if str(path) == STDIN:
+        return "standard input"
+    return one_line(str(path))
 
 
 def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str) -> tuple[Line, ...]:

@@ -28,11 +28,15 @@ def nearest_names(
     from rapidfuzz import fuzz, process  # only where a name is misspelt
 
     distinct = list(dict.fromkeys(names))
-    folded, folded_name = [choice.casefold() for choice in distinct], name.casefold()
+    folded = [choice.casefold() for choice in distinct]
+    folded_name = name.casefold()
     parts = [_last_part(choice) for choice in folded]
     # Without a place in it a name is compared with entities, whatever file they are in.
     has_place = "/" in folded_name or "::" in folded_name
-    wholes = folded if has_place else [choice.rpartition("::")[2] for choice in folded]
+    if has_place:
+        wholes = folded
+    else:
+        wholes = [choice.rpartition("::")[2] for choice in folded]
     similarity: dict[int, float] = {}
     for form in {folded_name, _last_part(folded_name)}:
         for choices in (wholes, parts):

@@ -64,7 +64,9 @@ class RepositoryRoot(Struct, frozen=True):
     def earlier_store_dir(self) -> Path | None:
         """The folder in the tree of a repository that versions before schema 2 used; None: a plain
         folder."""
-        return self.path / STORE_DIR if self.claims_git else None
+        if self.claims_git:
+            return self.path / STORE_DIR
+        return None
 
 
 def find_root(start: Path) -> RepositoryRoot:
@@ -150,7 +152,9 @@ def fallback_store_dir(root: Path) -> Path:
     """Return the folder in the user's own for the store of a root that has no place for it."""
     name = digest("root", str(root))
     earlier = user_cache_dir() / "stores" / name  # where versions before schema 2 had it
-    return earlier if os.path.lexists(earlier / STORE_FILE) else user_stores_dir() / name
+    if os.path.lexists(earlier / STORE_FILE):
+        return earlier
+    return user_stores_dir() / name
 
 
 def can_write(folder: Path, mode: int = os.W_OK | os.X_OK) -> bool:
@@ -235,7 +239,10 @@ def portable_name(name: str | bytes) -> str:
     one `%25`."""
     if isinstance(name, str) and name.isascii() and "%" not in name:
         return name
-    data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    if isinstance(name, bytes):
+        data = name
+    else:
+        data = name.encode("utf-8", "surrogateescape")
     text = _AMBIGUOUS.sub("%25", data.decode("utf-8", "surrogateescape"))
     return _SURROGATE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)
 
@@ -243,7 +250,9 @@ def portable_name(name: str | bytes) -> str:
 def decode_path_argument(name: str) -> str:
     """Escape bytes of a path typed on the command line that are not UTF-8, as listings do; other
     text stays."""
-    return name if name.isascii() or name == readable_text(name) else portable_name(name)
+    if name.isascii() or name == readable_text(name):
+        return name
+    return portable_name(name)
 
 
 def native_name(name: str) -> str:

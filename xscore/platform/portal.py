@@ -53,7 +53,8 @@ class _Job:
     def __init__(
         self, work: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._work, self._loop = work, loop
+        self._work = work
+        self._loop = loop
         self._task: asyncio.Task[object] | None = None
         self.is_cancelled = False
 
@@ -124,7 +125,9 @@ class Portal:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="xscore")
-        self._pid, self._streams_to, self._is_closed = os.getpid(), 0, False
+        self._pid = os.getpid()
+        self._streams_to = 0
+        self._is_closed = False
         self._leave_stream: Callable[[], None] = lambda: None
         _PORTALS.add(self)
 
@@ -157,12 +160,14 @@ class Portal:
         done.add_done_callback(lambda _: relay.arrived.put(_END))
 
         def leave() -> None:
-            self._streams_to, relay.is_left = 0, True
+            self._streams_to = 0
+            relay.is_left = True
             if self._pid == os.getpid() and not done.done():
                 job.cancel()
                 futures.wait([done])
 
-        self._streams_to, self._leave_stream = threading.get_ident(), leave
+        self._streams_to = threading.get_ident()
+        self._leave_stream = leave
         try:
             while (event := relay.take(job)) is not _END:
                 yield event
@@ -203,7 +208,8 @@ class Portal:
     def _begin(self, work: Callable[[], Awaitable[Result]]) -> "tuple[_Job, futures.Future[Any]]":
         self._refuse_misuse()
         # A notebook knows the running cell by it.
-        job, context = _Job(work, self._loop), copy_context()
+        job = _Job(work, self._loop)
+        context = copy_context()
         return job, self._thread.submit(lambda: self._runner.run(job.run(), context=context))
 
     def _refuse_misuse(self) -> None:

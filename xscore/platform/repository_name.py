@@ -22,7 +22,9 @@ def repository_name(origin: str) -> str:
     host, path = _host_and_path(origin)
     cleaned = path.strip("/").removesuffix(".git")
     name = f"{host.lower()}/{cleaned}"
-    return name if _NAME.fullmatch(name) and ".." not in name else ""
+    if _NAME.fullmatch(name) and ".." not in name:
+        return name
+    return ""
 
 
 def short_name(name: str) -> str:
@@ -38,7 +40,9 @@ def _host_and_path(origin: str) -> tuple[str, str]:
             return "", ""
         return parts.hostname or "", parts.path
     match = _SCP_FORM.fullmatch(origin)
-    return (match[1], match[2]) if match else ("", "")
+    if match:
+        return (match[1], match[2])
+    return ("", "")
 
 
 def checked_name(name: str) -> str:

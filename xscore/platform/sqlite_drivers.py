@@ -131,10 +131,12 @@ def _translating_connection(driver: Any) -> Any:
 
     def close(connection: Any) -> None:
         driver.Connection.close(connection)
-        file, connection.file = connection.file, None
+        file = connection.file
+        connection.file = None
         if file is not None:
             note_closed(file)
-        actions, connection.after_close = connection.after_close, []
+        actions = connection.after_close
+        connection.after_close = []
         for action in actions:
             action()
 
@@ -197,7 +199,9 @@ def _translate(error: Exception, path: Path | None) -> NoReturn:
 
 
 def _named(path: Path | None) -> str:
-    return "the store" if path is None else f"the store {path}"
+    if path is None:
+        return "the store"
+    return f"the store {path}"
 
 
 def _as_pythons(error: Exception) -> sqlite3.Error:

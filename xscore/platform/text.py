@@ -104,7 +104,9 @@ def ellipsize(text: str, limit: int) -> str:
     """Show at most `limit` characters of a text on one line, with whitespace collapsed and an
     ellipsis if cut."""
     line = escape_controls(" ".join(text.split()))
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    if len(line) <= limit:
+        return line
+    return line[: limit - 1].rstrip() + "…"
 
 
 def mask_key(key: str) -> str:
@@ -112,7 +114,9 @@ def mask_key(key: str) -> str:
     that."""
     if not key:
         return ""
-    return f"…{key[-KEY_TAIL:]}" if len(key) >= SHORTEST_KEY_SHOWN else "…"
+    if len(key) >= SHORTEST_KEY_SHOWN:
+        return f"…{key[-KEY_TAIL:]}"
+    return "…"
 
 
 def safe_json(value: object, *, ascii_only: bool = False) -> str:
@@ -134,9 +138,12 @@ def _needed(run: re.Match[str]) -> str:
 
 
 def _escape(run: re.Match[str]) -> str:
-    needed, text = _needed(run), run[0]
+    needed = _needed(run)
+    text = run[0]
     # A carriage return before a line end is part of it.
-    ending = "\r" if text[-1] == "\r" and run.string[run.end() : run.end() + 1] == "\n" else ""
+    ending = ""
+    if text[-1] == "\r" and run.string[run.end() : run.end() + 1] == "\n":
+        ending = "\r"
     return needed + "".join(map(_escaped, text[len(needed) : len(text) - len(ending)])) + ending
 
 
@@ -145,7 +152,9 @@ def _escaped(character: str) -> str:
     code = ord(character)
     if code > 0xFFFF:
         return f"\\U{code:08x}"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}"
 
 
 def _escape_in_json(run: re.Match[str]) -> str:
@@ -178,7 +187,9 @@ def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     place = one_line(path)
     if end_line > start_line:
         return f"{place}:{start_line}-{end_line}"
-    return f"{place}:{start_line}" if start_line else place
+    if start_line:
+        return f"{place}:{start_line}"
+    return place
 
 
 def encodable_text(text: str) -> str:

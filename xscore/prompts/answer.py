@@ -69,7 +69,10 @@ def session_block(conversation: SessionContext) -> str:
     for exchange in sorted(
         conversation.exchanges, key=lambda memory: (-memory.created_at, memory.id)
     ):
-        text = exchange.text if shown else shorten_middle(exchange.text, 4 * budget)
+        if shown:
+            text = exchange.text
+        else:
+            text = shorten_middle(exchange.text, 4 * budget)
         cost = tokens.estimate(len(text), kind=exchange.kind.value)
         if shown and cost > tokens_left:
             break

@@ -385,7 +385,10 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
 def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:
     """Return section, whether it stands first in it, and the name of the group."""
     memory = piece.memory
-    about = memory.id if memory.kind is Kind.SUMMARY else piece.entry.summary
+    if memory.kind is Kind.SUMMARY:
+        about = memory.id
+    else:
+        about = piece.entry.summary
     if about in summaries:
         return Section.PAST_ANSWERS, True, about
     section = piece.entry.section

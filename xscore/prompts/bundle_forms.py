@@ -173,7 +173,8 @@ def render_markdown(layout: BundleLayout) -> str:
             path = memory.path
             fenced = "\n\n".join(map(_markdown_piece, run))
             parts.append(_tabled(run, fenced, lambda toon: _markdown_block(toon, "toon")))
-    governance, names = layout.governance(), _names(layout)
+    governance = layout.governance()
+    names = _names(layout)
     if governance:
         parts.append("\n".join(["# Governance", "", *governance]))
     if names:
@@ -343,9 +344,11 @@ def _xml_piece(piece: BundlePiece) -> str:
     score = "" if piece.score is None else f' score="{piece.score:.2f}"'
     if memory.kind in CODE_KINDS:
         entity = escape_attribute(memory.entity)
-        begin, end = f'<code file="{file}" entity="{entity}"{score}>', "</code>"
+        begin = f'<code file="{file}" entity="{entity}"{score}>'
+        end = "</code>"
     else:
-        begin, end = f'<memory id="{memory.id}"{score}>', "</memory>"
+        begin = f'<memory id="{memory.id}"{score}>'
+        end = "</memory>"
     parts += [piece_caption(piece), begin, escape_tags(piece.text).strip("\n"), end]
     return "\n".join(parts)
 

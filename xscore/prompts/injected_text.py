@@ -145,11 +145,17 @@ def _without_fences(text: str) -> str:
     while opening := pattern.search(text, place):
         tag = opening["foreign"] or str(opening.lastgroup)
         closing = f"</{tag}>"
-        end = -1 if tag in unclosed else text.find(closing, opening.end())
+        if tag in unclosed:
+            end = -1
+        else:
+            end = text.find(closing, opening.end())
         kept.append(text[place : opening.start()])
         if end < 0:
             unclosed.add(tag)
-            place = len(text) if opening["foreign"] is None else opening.end()
+            if opening["foreign"] is None:
+                place = len(text)
+            else:
+                place = opening.end()
         else:
             place = end + len(closing)
     return "".join([*kept, text[place:]])

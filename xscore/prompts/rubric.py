@@ -71,7 +71,9 @@ class Rubric(Struct, frozen=True):
     def version(self, form: DecisionForm | None = None) -> str:
         """Return what identifies this text and the layout around it."""
         if self.is_check:
-            return f"{CHECK_VERSION}/{form.value}" if form else CHECK_VERSION
+            if form:
+                return f"{CHECK_VERSION}/{form.value}"
+            return CHECK_VERSION
         if not self.is_general:
             if form:
                 return f"{DECISION_VERSION}/{form.value}"

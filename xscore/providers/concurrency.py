@@ -135,7 +135,10 @@ class AdaptiveConcurrency:
         if self._final_error is not None:
             raise self._give_up_error(self._final_error)
         is_there = self._is_heard or _now() >= (self._first_at or 0.0) + FIRST_CALLS_S
-        limit = self.limit if is_there else min(self.limit, self._first_calls)
+        if is_there:
+            limit = self.limit
+        else:
+            limit = min(self.limit, self._first_calls)
         free = limit - self.in_flight
         if self._closed_until is None:
             return free
@@ -266,7 +269,10 @@ class AdaptiveConcurrency:
         # More calls would be refused, too.
         if self._window_refusals > GROW_SHARE * self._window_size:
             return
-        step = self.limit if self._is_slow_start else max(1, int(self.limit * GROWTH_SHARE))
+        if self._is_slow_start:
+            step = self.limit
+        else:
+            step = max(1, int(self.limit * GROWTH_SHARE))
         if self._ceiling is None:
             grown = self.limit + step
         else:

@@ -155,7 +155,9 @@ class HostConnection:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None  # also if a cancellation comes while it closes
+        # Taken first: a cancellation may come while it closes.
+        session = self._session
+        self._session = None
         if session is not None:
             await session.close()
 

@@ -199,7 +199,9 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
 def vendor_by_price_table(model: str) -> str:
     """Return the table's id of the vendor that sells this model; empty where no vendor does."""
     info = _sold_by_name(model)
-    return str(info[0].id) if info else ""
+    if info:
+        return str(info[0].id)
+    return ""
 
 
 def _price_tables() -> Any:

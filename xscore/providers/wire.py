@@ -377,7 +377,10 @@ def reply_schema(
         {"type": "integer", "minimum": 0, "maximum": SCORE_MAX} if bounds else {"type": "integer"}
     )
     scores = _object(dict.fromkeys(ids, {"$ref": "#/$defs/score"} if refs else score))
-    named = {"q": {"type": "string", "enum": list(questions)}} if questions else {}
+    if questions:
+        named = {"q": {"type": "string", "enum": list(questions)}}
+    else:
+        named = {}
     reason = _object(
         named | {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}}
     )

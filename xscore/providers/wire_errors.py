@@ -68,7 +68,10 @@ class StreamCleaner:
         """Take the next piece."""
         text = self._held + piece
         sure = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
-        parts = text[:sure].split(self._secret) if self._secret else [text[:sure]]
+        if self._secret:
+            parts = text[:sure].split(self._secret)
+        else:
+            parts = [text[:sure]]
         sure -= _key_start(parts[-1], self._secret) if self._secret else 0
         self._held = text[sure:]
         self._show(text[:sure])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _PAGE = """
-{% if answer %}<div style="white-space: pre-wrap">{{ answer }}</div>{% endif %}
+{{ answer_html|safe }}
 {% if rows %}<table>
 <thead><tr><th>score</th>
 <th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
@@ -63,9 +63,14 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
         return "\n\n".join(filter(None, parts))
 
     def as_html(self) -> str:
-        """Return the same as HTML, and below it the map of the turn; every text is escaped."""
+        """Return the same as HTML, and below it the map of the turn.
+
+        The answer's Markdown is rendered; every text is escaped.
+        """
+        from xscore.platform.markdown_html import markdown_html  # only a notebook needs it
+
         shown = _template().render(
-            answer=self.answer,
+            answer_html=markdown_html(self.answer),
             rows=self.rows,
             receipt=self.receipt_line(),
             warnings=self.warnings,

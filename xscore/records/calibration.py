@@ -40,7 +40,8 @@ class ScoreMap(Struct, frozen=True):
             return self.shares[0]
         if above == len(self.scores):
             return self.shares[-1]
-        low, high = self.scores[above - 1], self.scores[above]
+        low = self.scores[above - 1]
+        high = self.scores[above]
         part = (score - low) / (high - low)
         return self.shares[above - 1] + part * (self.shares[above] - self.shares[above - 1])
 

@@ -47,7 +47,9 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     @property
     def sends_to(self) -> str:
         """The host that memories go to; empty if none are sent."""
-        return self.host if self.calls and self.host != "-" else ""
+        if self.calls and self.host != "-":
+            return self.host
+        return ""
 
     def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
         """Sum counts, dollars and seconds; keep the limits of the slower one."""
@@ -127,4 +129,6 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def binding(self) -> tuple[CapLeft, ...]:
         """The caps that leave less than the estimate; none where it is unpriced."""
         cost = self.cost_usd
-        return () if cost is None else tuple(cap for cap in self.caps if cost > cap.left_usd)
+        if cost is None:
+            return ()
+        return tuple(cap for cap in self.caps if cost > cap.left_usd)

@@ -236,7 +236,9 @@ NOTHING_STATED = MemoryDetails()
 def member_key(key: str, member: str) -> str:
     """Return the key under which a store keeps what a member of the team says about `key`: a key
     has one active memory, and each member may have another opinion."""
-    return f"{key}@{member[:MEMBER_CHARS]}" if key else ""
+    if key:
+        return f"{key}@{member[:MEMBER_CHARS]}"
+    return ""
 
 
 def key_of_all_members(key: str) -> str:

@@ -151,7 +151,9 @@ class Selected(Struct, frozen=True, kw_only=True):
     @property
     def unboosted_score(self) -> float:
         """The score before boosts."""
-        return self.raw_score if self.joined_score is None else self.joined_score
+        if self.joined_score is None:
+            return self.raw_score
+        return self.joined_score
 
     @property
     def added_by_words(self) -> float:
@@ -254,7 +256,9 @@ class StageUsage(Struct, frozen=True, kw_only=True):
 
 def add_costs(first: Decimal | None, second: Decimal | None) -> Decimal | None:
     """Add dollars; None as soon as one is unpriced."""
-    return None if first is None or second is None else first + second
+    if first is None or second is None:
+        return None
+    return first + second
 
 
 class Latency(Struct, frozen=True, kw_only=True):

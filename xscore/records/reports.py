@@ -274,4 +274,6 @@ def list_exit_code(coverage: Coverage, ended: str) -> int:
         return early
     if coverage.unjudged == coverage.candidates > 0:
         return ExitCode.NOTHING_JUDGED
-    return ExitCode.PARTLY if coverage.unjudged > 0 else ExitCode.DONE
+    if coverage.unjudged > 0:
+        return ExitCode.PARTLY
+    return ExitCode.DONE

@@ -84,7 +84,8 @@ def find_object(text: str, *, scores: int) -> ReplyObject | None:
     if strict is not None:
         return ReplyObject(strict)
     body = _without_thinking(text)
-    start, end = body.find("{"), body.rfind("}")
+    start = body.find("{")
+    end = body.rfind("}")
     if start < 0:
         return None
     inner = _strict(body[start : end + 1])

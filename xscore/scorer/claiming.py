@@ -78,7 +78,8 @@ class PackQueue:
     """Packs in order: waiting ones, and those deferred because another process is judging them."""
 
     def __init__(self, packs: Iterable[Pack], claims: Claims, *, workers: int) -> None:
-        self._claims, self._workers = claims, workers
+        self._claims = claims
+        self._workers = workers
         self._waiting = deque(packs)
         self._deferred: deque[tuple[Pack, Sequence[str]]] = deque()
         self._wider_look = 0

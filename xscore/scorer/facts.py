@@ -209,7 +209,8 @@ def slips(word: str) -> Iterator[str]:
     The first letter is taken to be right.
     """
     for at in range(1, len(word) + 1):
-        head, tail = word[:at], word[at:]
+        head = word[:at]
+        tail = word[at:]
         for letter in _LETTERS:
             yield head + letter + tail
             if tail:
@@ -287,11 +288,15 @@ def _text_strengths(
     of_one_fact = rarity(1, facts + IMAGINED)
     strengths: dict[int, float] = {}
     for row, amount in amounts.items():
-        share = _half_at(HELD_HALF, min(1.0, amount / asked_idf)) if asked_idf else 0.0
+        share = 0.0
+        if asked_idf:
+            share = _half_at(HELD_HALF, min(1.0, amount / asked_idf))
         strengths[row] = max(share, _half_at(WORDS_HALF, amount / of_one_fact))
     return strengths
 
 
 def _half_at(half: float, amount: float) -> float:
     """Return a strength 0..1 that is a half at this amount."""
-    return 1 / (1 + math.pow(half / amount, STEEPNESS)) if amount > 0 else 0.0
+    if amount > 0:
+        return 1 / (1 + math.pow(half / amount, STEEPNESS))
+    return 0.0

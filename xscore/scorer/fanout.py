@@ -40,7 +40,8 @@ class StopSignal:
     def set(self, cause: UnjudgedCause, detail: str = "") -> None:
         """Start nothing more."""
         if self.cause is None:
-            self.cause, self.detail = cause, detail
+            self.cause = cause
+            self.detail = detail
             self._halt()
 
 
@@ -112,7 +113,10 @@ class _WorkQueue(Generic[U]):
         """Mark a unit done and queue its follow-ups; wake as many idle workers."""
         self._again.extend(follow_ups)
         self._busy -= 1
-        wake = len(follow_ups) if self._again or self._busy else len(self._idle)
+        if self._again or self._busy:
+            wake = len(follow_ups)
+        else:
+            wake = len(self._idle)
         while wake > 0 and self._idle:
             news = self._idle.popleft()
             if not news.done():

@@ -50,7 +50,8 @@ class GiveUpRule(Struct):
 
     def count_reply(self, *, scored: bool) -> None:
         """Count an answer. scored: it held a usable score."""
-        self.has_answer, self.rejected = True, 0
+        self.has_answer = True
+        self.rejected = 0
         self.has_score = self.has_score or scored
 
     def is_over_after(self, error: ProviderError) -> bool:

@@ -89,7 +89,9 @@ class ModelJudge:
         self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
         self.usd_shares: dict[str, Decimal | None] = {}
-        self._provider, self._prompts, self._plan = provider, prompts, plan
+        self._provider = provider
+        self._prompts = prompts
+        self._plan = plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
@@ -165,7 +167,10 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        order = self._plan.priors if self._plan.order is None else self._plan.order
+        if self._plan.order is None:
+            order = self._plan.priors
+        else:
+            order = self._plan.order
         return order.get(member.id, 0.0) + self._plan.head_starts.get(member.content_hash, 0.0)
 
     async def _work_on(self, run: JudgingRun, unit: WorkUnit) -> UnitResult:
@@ -218,7 +223,9 @@ class ModelJudge:
 
     async def _judge_pack(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
         """Judge what of a claimed pack has no judgment yet."""
-        pack, pieces, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
+        pack = ours.opened.pack
+        pieces = ours.opened.pieces
+        claimed = ours.claimed
         elsewhere: list[Judgment] = []
         members: list[Candidate] = []
         for member in pack.members:
@@ -256,7 +263,10 @@ class ModelJudge:
     ) -> dict[str, Judgment]:
         """Return judgments that exist of these pieces, by content hash."""
         parts = [piece.content_hash for piece in pieces if piece.is_part]
-        judgments = dict(self._plan.known_parts(parts)) if parts else {}
+        if parts:
+            judgments = dict(self._plan.known_parts(parts))
+        else:
+            judgments = {}
         # What the claim found is newer.
         judgments.update(claimed.known)
         return judgments
@@ -384,11 +394,15 @@ class ModelJudge:
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
         """Account for a unit that comes after the stop."""
         assert self._plan.stop.cause is not None
-        cause, detail = self._plan.stop.cause, self._plan.stop.detail
+        cause = self._plan.stop.cause
+        detail = self._plan.stop.detail
         if isinstance(unit, PackPrompt):
             return run.lose(unit.pieces, cause, detail)
         # `ClaimNext` stands for all that is still in the queue.
-        packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.drain()
+        if isinstance(unit, ClaimedPack):
+            packs = [unit.opened.pack]
+        else:
+            packs = run.waiting.drain()
         unjudged: list[JudgingResult] = []
         for pack in packs:
             for member in pack.members:

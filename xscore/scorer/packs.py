@@ -248,7 +248,8 @@ class PackAssigner(Struct):
         if any(len(group) > 1 and self._is_overfull(group) for group in groups):
             groups = group_in_order(members, *self._fill)
         keep = max(groups, key=len)
-        draft.members, draft.tokens = [], 0
+        draft.members = []
+        draft.tokens = 0
         for group in groups:
             if group is keep:
                 self._join(draft, group)
@@ -272,7 +273,8 @@ class PackAssigner(Struct):
     ) -> None:
         """Give all members to the packs beside, in order; change nothing where there is no room."""
         taken = self._taken(before, draft.members)
-        for_before, for_after = draft.members[:taken], draft.members[taken:]
+        for_before = draft.members[:taken]
+        for_after = draft.members[taken:]
         if for_after and (after is None or not after.fits(for_after, *self._fill)):
             return
         if before is not None and for_before:
@@ -325,7 +327,9 @@ def _runs(
                 pending.append((before, run))
             for placed_before, neighbours in pending:
                 yield placed_before, neighbours, member
-            before, run, pending = member, [], []
+            before = member
+            run = []
+            pending = []
         elif member.tokens > oversized:
             pending.append((before, [member]))
         else:
@@ -338,7 +342,8 @@ def _runs(
 
 def _halves(members: Sequence[Candidate]) -> list[list[Candidate]]:
     """Cut a sequence of two or more where both sides cost about the same."""
-    total, before = sum(map(packed_tokens, members)), 0
+    total = sum(map(packed_tokens, members))
+    before = 0
     for at, member in enumerate(members[:-1], start=1):
         before += packed_tokens(member)
         # The middle of the whole falls before the middle of the next member.

@@ -245,7 +245,8 @@ def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
     """Read the answers to these questions. Every other name, and every value in doubt, is void."""
     answers = json.loads(text)
     scores: dict[str, float] = {}
-    refused, void = set(), 0
+    refused = set()
+    void = 0
     for name in ids:
         value = answers.get(name)
         if value == DECLINED:

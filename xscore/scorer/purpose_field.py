@@ -48,7 +48,8 @@ def with_purposes(
     added: dict[str, float] = {}
     for path, shared in purpose_terms.items():
         added[path] = PURPOSE_SHARE * sum([idf_of_hash[term.hash] for term in shared])
-    amounts, plain = dict(evidence.amounts), dict(evidence.plain)
+    amounts = dict(evidence.amounts)
+    plain = dict(evidence.plain)
     for row, candidate in enumerate(candidates):
         amount = added.get(candidate.path, 0.0)
         if amount and candidate.kind in PRODUCT_CODE_KINDS:

@@ -46,7 +46,9 @@ def memory_pieces(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[
     texts = [text]
     if candidate.tokens > max_tokens:
         texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
-    kind, path, memory = str(candidate.kind), candidate.path, candidate.content_hash
+    kind = str(candidate.kind)
+    path = candidate.path
+    memory = candidate.content_hash
     purpose = candidate.purpose
     if len(texts) == 1:
         undivided = MemoryPiece(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
@@ -80,7 +82,9 @@ def split_text(text: str, *, max_chars: int) -> list[str]:
 
 def _boundary(window: str) -> int:
     """Where to end a piece that may reach to the end of this window."""
-    best, best_rank, offset = len(window), (0, 0, 0), 0
+    best = len(window)
+    best_rank = (0, 0, 0)
+    offset = 0
     lines = window.splitlines(keepends=True)
     for line, following in pairwise(lines):
         offset += len(line)

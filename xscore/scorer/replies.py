@@ -106,7 +106,9 @@ def parse_completion(
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
     # A memory alone in its prompt is judged by itself; a part is known by its pack.
-    pack = prompt.pack if len(prompt.pieces) > 1 or prompt.pieces[0].is_part else ""
+    pack = ""
+    if len(prompt.pieces) > 1 or prompt.pieces[0].is_part:
+        pack = prompt.pack
     pieces: list[MemoryPiece] = []
     # Rows and not judgments: `from_rows` checks those of a whole reply together.
     rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []

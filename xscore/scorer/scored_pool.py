@@ -125,7 +125,8 @@ class ScoredPool:
 
     def _rows_named(self) -> frozenset[int]:
         """Return the rows whose whole name is in the task."""
-        hits, worth = self.evidence.hits, self.evidence.terms.evidence
+        hits = self.evidence.hits
+        worth = self.evidence.terms.evidence
         rows = zip(hits.row, hits.term, hits.fields, strict=True)
         return frozenset(row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0)
 
@@ -166,7 +167,8 @@ class ScoredPool:
         if not documents or not self.evidence.asked:
             return
         held = dict.fromkeys(documents, 0.0)
-        hits, asked_for = self.evidence.hits, self.evidence.terms.asked_for
+        hits = self.evidence.hits
+        asked_for = self.evidence.terms.asked_for
         for row, term in zip(hits.row, hits.term, strict=True):
             if row in documents:
                 held[row] += asked_for[term]

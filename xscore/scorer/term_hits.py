@@ -96,7 +96,9 @@ def _rows_not_of_files(candidates: Sequence[Candidate]) -> frozenset[int]:
     if not (Kind.COMMIT in kinds or Kind.DOCUMENT in kinds):
         return frozenset()
     not_of_files = frozenset([row for row, kind in enumerate(kinds) if kind in _NOT_OF_FILES])
-    return not_of_files if len(not_of_files) < len(candidates) else frozenset()
+    if len(not_of_files) < len(candidates):
+        return not_of_files
+    return frozenset()
 
 
 def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:

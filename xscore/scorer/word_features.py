@@ -124,7 +124,8 @@ def shortlist_of(
     asked_idf = max(evidence.asked, 1e-9)
     features: list[list[float]] = []
     for row in rows:
-        candidate, in_memory = candidates[row], held[row]
+        candidate = candidates[row]
+        in_memory = held[row]
         amount = max(evidence.amounts.get(row, 0.0), LEAST)
         plain = max(evidence.plain.get(row, 0.0), LEAST)
         name_words = evidence.hits.name_words.get(row, 0)
@@ -191,7 +192,8 @@ def _ranks(rows: Sequence[int], amounts: Mapping[int, float]) -> dict[int, int]:
     last, rank = 0.0, 0
     for place, row in enumerate(rows):
         if not math.isclose(amounts[row], last):
-            last, rank = amounts[row], place
+            last = amounts[row]
+            rank = place
         ranks[row] = rank
     return ranks
 
@@ -213,7 +215,8 @@ def _best_of_code(
 
 def _held_by_row(evidence: LexicalEvidence, rows: Sequence[int]) -> dict[int, _Held]:
     held_by_row = {row: _Held() for row in rows}
-    worth, hits = evidence.terms, evidence.hits
+    worth = evidence.terms
+    hits = evidence.hits
     for row, term, marks in zip(hits.row, hits.term, hits.fields, strict=True):
         held = held_by_row.get(row)
         if held is None:
@@ -241,7 +244,8 @@ def _best_of_files(
     """Return the most and the second most evidence within each file, by path."""
     best: dict[str, tuple[float, float]] = {}
     for row in rows:
-        path, amount = candidates[row].path, amounts.get(row, 0.0)
+        path = candidates[row].path
+        amount = amounts.get(row, 0.0)
         first, second = best.get(path, (0.0, 0.0))
         if amount > first:
             best[path] = (amount, first)
@@ -279,7 +283,8 @@ def _links_of_rows(
         # Most links are those of tests.
         if edge.relation is Relation.TESTS:
             continue
-        source, target = row_of.get(edge.source), row_of.get(edge.target)
+        source = row_of.get(edge.source)
+        target = row_of.get(edge.target)
         if source == target:
             continue
         of_source, of_target = _ENDS.get(edge.relation, ("", ""))

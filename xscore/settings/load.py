@@ -78,7 +78,10 @@ def setting_names() -> dict[str, SettingField]:
     for section, group in get_type_hints(Settings).items():
         defaults = group()
         for name, hint in get_type_hints(group, include_extras=True).items():
-            metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+            if get_origin(hint) is Annotated:
+                metas = get_args(hint)[1:]
+            else:
+                metas = ()
             extra: dict[str, Any] = {}
             for meta in metas:
                 extra.update(meta.extra or {})

@@ -44,7 +44,9 @@ def usage_from_row(counts: Sequence[object]) -> Usage:
 
 def dollars_from_row(cost: object) -> Decimal | None:
     """Make dollars of picodollars; None: unpriced."""
-    return None if cost is None else money.dollars_of_picodollars(parse_count(cost))
+    if cost is None:
+        return None
+    return money.dollars_of_picodollars(parse_count(cost))
 
 
 def parse_count(value: object) -> int:

@@ -62,7 +62,10 @@ def read_state(connection: sqlite3.Connection) -> CommitState:
 
 def write_state(connection: sqlite3.Connection, state: CommitState) -> None:
     """Write what this worktree knows; the state of one that knows nothing is removed."""
-    written = "" if state == CommitState() else msgspec.json.encode(state).decode()
+    if state == CommitState():
+        written = ""
+    else:
+        written = msgspec.json.encode(state).decode()
     write_index_meta(connection, _HISTORY, written)
 
 
@@ -74,7 +77,10 @@ def read_made(connection: sqlite3.Connection) -> CommitsMade:
 
 def write_made(connection: sqlite3.Connection, latest: CommitsMade) -> None:
     """Write what this run left."""
-    written = "" if latest == CommitsMade() else msgspec.json.encode(latest).decode()
+    if latest == CommitsMade():
+        written = ""
+    else:
+        written = msgspec.json.encode(latest).decode()
     write_meta(connection, _MADE, written)
 
 

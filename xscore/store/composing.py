@@ -49,7 +49,8 @@ def memory_from_statement(
     attempt: makes another id if one is taken by other words.
     Raises UsageError for an empty or too long statement.
     """
-    layer, words = layer_of_statement(statement), normalise_text(statement.text)
+    layer = layer_of_statement(statement)
+    words = normalise_text(statement.text)
     if not words:
         raise UsageError(
             "there is nothing to remember: the text is empty", hint="Say it in a sentence."
@@ -168,7 +169,9 @@ def compose_text(words: str, details: MemoryDetails, *, allow_pii: bool) -> Comp
 def entity_for_key(layer: Layer, key: str) -> str:
     """Return the entity a judge is shown; the prefix keeps the user's contents apart from a
     project's."""
-    return f"user {key}".strip() if layer is Layer.USER else key
+    if layer is Layer.USER:
+        return f"user {key}".strip()
+    return key
 
 
 def details_text(details: MemoryDetails) -> str:
@@ -206,7 +209,9 @@ def merge_details(statement: Statement, *fallbacks: MemoryDetails) -> MemoryDeta
 def first_line_title(words: str) -> str:
     """Return the first line, shortened."""
     line = words.splitlines()[0].strip()
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
+    if len(line) <= TITLE_CHARS:
+        return line
+    return line[: TITLE_CHARS - 1].rstrip() + "…"
 
 
 def normalise_text(text: str) -> str:

@@ -168,7 +168,9 @@ def _read_tables(text: str, declared: Declared) -> None:
 
 def _read_entry(table: str, name: str, value: str, declared: Declared) -> None:
     quoted = _QUOTED.search(value)
-    words = (quoted[1] or quoted[2] or "") if quoted is not None else ""
+    words = ""
+    if quoted is not None:
+        words = quoted[1] or quoted[2] or ""
     if name in _RUNTIMES:
         declared.require(_RUNTIMES[name], words or value)
     elif table in _SCRIPT_TABLES or table.endswith("entry_points"):

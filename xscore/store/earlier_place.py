@@ -89,7 +89,9 @@ def _move_or_merge(
 
 
 def _shown(root: RepositoryRoot, earlier: Path) -> str:
-    return f"{STORE_DIR}/" if earlier.parent == root.path else one_line(str(earlier))
+    if earlier.parent == root.path:
+        return f"{STORE_DIR}/"
+    return one_line(str(earlier))
 
 
 def _check_fallback(fallback: Path, user_data_dir: Path) -> None:

@@ -60,7 +60,8 @@ BATCH_MEMORIES = 20_000
 
 def in_batches(files: Iterable[EncodedFile], size: int) -> Iterator[list[EncodedFile]]:
     """Yield files in lists of `size`, or fewer that hold many memories."""
-    batch, memories = list[EncodedFile](), 0
+    batch = list[EncodedFile]()
+    memories = 0
     for file in files:
         batch.append(file)
         memories += len(file.rows)
@@ -104,7 +105,8 @@ class FileMentions(Struct, frozen=True, array_like=True):
         mentioned = list(self.imports)
         for uses in chain(self.bases.values(), self.uses.values()):
             mentioned += [(name, hint) for _, name, hint in uses]
-        names, chains = {tested_name(path)}, list[str]()
+        names = {tested_name(path)}
+        chains = list[str]()
         for name, hint in mentioned:
             names.add(name)
             if hint.startswith("at:"):

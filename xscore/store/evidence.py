@@ -73,7 +73,10 @@ class FileLines:
     def hash(self, span: LineSpan) -> str:
         """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for
         all lines."""
-        chosen = self.lines if span == WHOLE_FILE else self.lines[span[0] - 1 : span[1]]
+        if span == WHOLE_FILE:
+            chosen = self.lines
+        else:
+            chosen = self.lines[span[0] - 1 : span[1]]
         of_first = _first_line_hash(chosen[0] if chosen else b"")
         return of_first + file_digest(b"\n".join(chosen))[_FIRST:]
 
@@ -95,7 +98,9 @@ class FileLines:
             place = (start, start + span[1] - span[0])
             if self._holds(place, span_hash):
                 matching.append(place)
-        return matching[0] if len(matching) == 1 else None
+        if len(matching) == 1:
+            return matching[0]
+        return None
 
     def _holds(self, span: LineSpan, span_hash: str) -> bool:
         return span[1] <= len(self.lines) and self.hash(span) == span_hash
@@ -131,11 +136,14 @@ def parse_citation(
     base: a folder inside the root where a relative path is looked up first.
     Raises UsageError.
     """
-    place, span, entity = cited, WHOLE_FILE, ""
+    place = cited
+    span = WHOLE_FILE
+    entity = ""
     name = _name_inside(root, cited, base)
     if not (name and os.path.lexists(root.path / name)):
         if lines := re.fullmatch(_LINES, cited):
-            place, first = lines["path"], int(lines["first"])
+            place = lines["path"]
+            first = int(lines["first"])
             span = (first, int(lines["last"] or first))
             if span == WHOLE_FILE:
                 raise UsageError(f"{cited} names no line", hint=_LINES_HINT)
@@ -321,7 +329,10 @@ def refresh_evidence(
     One transaction, or none if nothing changed. A file without read permission changes nothing.
     """
     doubtful = _doubtful(connection, root)
-    seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
+    if doubtful:
+        seen = dict(_look(root, doubtful, now=now))
+    else:
+        seen = {}
     updates = _changed_spans(connection, seen)
     due = (_BROKEN, _MENDED, _STALE_EVERYWHERE)
     if not updates and not any(_ids(connection, query) for query in due):
@@ -331,7 +342,8 @@ def refresh_evidence(
         connection.executemany(_UPDATE, updates)
         was_stale = set(_ids(connection, _STALE_EVERYWHERE))
         _make_active(connection, sorted(was_stale))
-        broken, mended = set(_ids(connection, _BROKEN)), set(_ids(connection, _MENDED))
+        broken = set(_ids(connection, _BROKEN))
+        mended = set(_ids(connection, _MENDED))
         _note_stale(connection, broken)
         connection.executemany(_MEND, [(id_,) for id_ in sorted(mended)])
         stale = tuple(sorted(broken - was_stale))
@@ -353,7 +365,10 @@ def _changed_spans(
         (json.dumps(list(seen)),),
     ).fetchall():
         text, stamp = seen[path]
-        span = None if text is None else text.find((first, last), hash_)
+        if text is None:
+            span = None
+        else:
+            span = text.find((first, last), hash_)
         lines = span or (first, last)  # a span that is not found keeps its last known lines
         new_state = (*lines, span is None, *stamp)
         if new_state != (first, last, *state):
@@ -381,7 +396,9 @@ def _stamp(name: str) -> Stamp:
         info = os.lstat(name)
     except (OSError, ValueError):
         return _GONE
-    return (info.st_size, changed_ns(info)) if stat.S_ISREG(info.st_mode) else _GONE
+    if stat.S_ISREG(info.st_mode):
+        return (info.st_size, changed_ns(info))
+    return _GONE
 
 
 def _look(

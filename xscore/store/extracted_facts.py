@@ -85,7 +85,9 @@ def unread_exchanges(
     else:
         memories = select_memories(connection, f"{_UNREAD} AND thread = ?", (thread,))
     in_order = sorted(memories, key=lambda memory: (memory.created_at, memory.id))
-    return in_order if limit < 0 else in_order[:limit]
+    if limit < 0:
+        return in_order
+    return in_order[:limit]
 
 
 def mark_read(connection: sqlite3.Connection, ids: Iterable[str]) -> int:

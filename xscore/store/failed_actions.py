@@ -220,13 +220,19 @@ class ActionsLock:
             self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError):
             return self
+        # Tried once however late it is: on a busy machine opening the folder may take all the time.
+        self.held = self._take()
         while not self.held and time.monotonic() < give_up:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.held = True
-            except OSError:
-                time.sleep(_LOCK_STEP_S)
+            time.sleep(_LOCK_STEP_S)
+            self.held = self._take()
         return self
+
+    def _take(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
 
     def __exit__(self, *_: object) -> None:
         if self._descriptor >= 0:

@@ -132,7 +132,8 @@ def record_failure_within(
             "there is no failure to record: the text is empty",
             hint="Give the error as it was shown.",
         )
-    now, name = occurrence.seen_at, failure_signature(words)
+    now = occurrence.seen_at
+    name = failure_signature(words)
     details = _clean_details(occurrence.details, allow_pii=allow_pii)
     before = _by_name(connection, Kind.FAILURE, name)
     memory = _make(Kind.FAILURE, name, words, details, now=now)
@@ -179,7 +180,8 @@ def resolve_failure(
     store: "Store", identifier: str, resolution: str, *, now: float | None = None
 ) -> RecordedFailure:
     """Record what fixed a failure, also in its pattern. Raises NothingMatched, UsageError."""
-    connection, moment = store.connection, store.now_or_clock(now)
+    connection = store.connection
+    moment = store.now_or_clock(now)
     fixed = _clean_detail(resolution, allow_pii=store.settings.allow_pii)
     with database.transaction(connection):  # read and write under one lock
         before = memory_by_id(store, identifier)
@@ -257,7 +259,8 @@ def _update_pattern(
 ) -> tuple[Memory | None, bool]:
     """Return the updated pattern of a failure, created at `pattern_at` occurrences; and whether it
     is new."""
-    before, details = _by_name(connection, Kind.PATTERN, name), failure.details
+    before = _by_name(connection, Kind.PATTERN, name)
+    details = failure.details
     if before is None:
         if details.occurrences < pattern_at:
             return None, False
@@ -310,4 +313,6 @@ def _clean_detail(text: str, *, allow_pii: bool) -> str:
 def _last_line(words: str) -> str:
     """Return the line that says what went wrong: the last of a traceback, else the first."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return lines[-1] if lines[0].startswith("Traceback ") else lines[0]
+    if lines[0].startswith("Traceback "):
+        return lines[-1]
+    return lines[0]

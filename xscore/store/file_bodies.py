@@ -64,14 +64,16 @@ def read_with_bodies(
             " ORDER BY path, start_line, id, version",
             parameters,
         ).fetchall()
-        of_version, bodies = 0, dict[str, Body]()
+        of_version = 0
+        bodies = dict[str, Body]()
         for *values, identifier, version, attrs, card, text in rows:
             if text is not None:
                 yield (*values, attrs, card, text)
                 continue
             with damage_if_invalid("the text of a memory"):
                 if version != of_version or not bodies:
-                    of_version, bodies = version, _bodies_of(connection, version)
+                    of_version = version
+                    bodies = _bodies_of(connection, version)
                 body = bodies[identifier]
             yield (*values, *body)
 

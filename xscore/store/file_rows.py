@@ -101,7 +101,8 @@ class _Replacing(Struct):
     def adopt_file(self, stamp: FileStamp, number: int) -> None:
         """Replace everything of a file by a version that another worktree has."""
         listed = file_versions.listed_version(self.connection, stamp.path)
-        before, after = self.content(stamp.path, listed), self.content(stamp.path, number)
+        before = self.content(stamp.path, listed)
+        after = self.content(stamp.path, number)
         self.note_changes(stamp, before, after)
         self.list_instead(stamp, number, listed)
 
@@ -118,7 +119,8 @@ class _Replacing(Struct):
 
     def note_changes(self, stamp: FileStamp, before: FileContent, after: FileContent) -> None:
         """Note what replacing one content of a file by another changes for this worktree."""
-        path, due = stamp.path, self.due
+        path = stamp.path
+        due = self.due
         is_new = (
             self.connection.execute(
                 "SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)
@@ -145,7 +147,8 @@ class _Replacing(Struct):
         self, old_memories: Mapping[str, StoredMemory], new_memories: Mapping[str, StoredMemory]
     ) -> None:
         """Count the memories that came, changed and went, and note whose name is to be linked."""
-        due, changes = self.due, self.changes
+        due = self.due
+        changes = self.changes
         gone = [id_ for id_ in old_memories if id_ not in new_memories]
         self.remove_ends(gone)
         self.count(old_memories.values(), new_memories.values())
@@ -164,7 +167,8 @@ class _Replacing(Struct):
     ) -> set[str]:
         """Return the names through which others may reach something else than before: imports, and
         heirs of bases."""
-        before, after = content_before.mentions, content_after.mentions
+        before = content_before.mentions
+        after = content_after.mentions
         changed = set(before.imports) ^ set(after.imports)
         self.due.everything |= _names_module(changed)
         names: set[str] = set()
@@ -255,7 +259,9 @@ def _default_export(memories: Mapping[str, StoredMemory]) -> set[str]:
             tops.add(id_)
         if last_name(memory.entity) in ("default", "exports"):
             named.add(id_)
-    return named | tops if len(tops) == 1 else named
+    if len(tops) == 1:
+        return named | tops
+    return named
 
 
 def _defines_nothing(memories: Mapping[str, StoredMemory]) -> bool:

@@ -101,7 +101,9 @@ def _mentions_of(connection: sqlite3.Connection, version: int) -> FileMentions:
         "SELECT mentions FROM file_version WHERE number = ?", (version,)
     ).fetchone()
     with damage_if_invalid("a mention"):
-        return decode_mentions(row[0]) if row else FileMentions()
+        if row:
+            return decode_mentions(row[0])
+        return FileMentions()
 
 
 def listed_version(connection: sqlite3.Connection, path: str) -> int:

@@ -173,7 +173,8 @@ def follow_links(
         "inherits": Relation.IMPORTS in relations,
         "files": ends[0].startswith(file_id("")),
     }
-    seen, frontier = set(ends), list(ends)
+    seen = set(ends)
+    frontier = list(ends)
     reached: dict[str, _Reached] = {}
     for distance in range(1, depth + 1):
         parameters["here"] = json.dumps(frontier)

@@ -76,7 +76,9 @@ def read_hook_state(path: Path) -> HookState:
     """Return the state; empty if it is missing or cannot be read."""
     try:
         data = read_private_file(path, max_bytes=_MAX_BYTES)
-        return HookState() if data is None else msgspec.json.decode(data, type=HookState)
+        if data is None:
+            return HookState()
+        return msgspec.json.decode(data, type=HookState)
     except (OSError, FileRefused, ValueError, RecursionError):
         return HookState()
 

@@ -134,10 +134,14 @@ def owe_stated_links(connection: sqlite3.Connection, sources: Sequence[str]) -> 
         return
     for number, written in connection.execute(_OTHERS_DUE).fetchall():
         with damage_if_invalid("the list of files to link"):
-            due = msgspec.json.decode(written, type=LinksDue) if written else LinksDue()
+            if written:
+                due = msgspec.json.decode(written, type=LinksDue)
+            else:
+                due = LinksDue()
         due.stated.update(sources)
         if len(due.stated) > MANY_STATED:
-            due.stated, due.all_stated = set(), True
+            due.stated = set()
+            due.all_stated = True
         encoded = msgspec.json.encode(due, order="sorted").decode()
         connection.execute(_OWE, (number, LINKS_DUE, encoded))
 
@@ -186,7 +190,8 @@ def index_totals(connection: sqlite3.Connection) -> _Totals:
 
 
 def _count_totals(connection: sqlite3.Connection) -> _Totals:
-    by_kind, by_language = Counter[str](), Counter[str]()
+    by_kind = Counter[str]()
+    by_language = Counter[str]()
     for kind, language, count in connection.execute(
         f"SELECT kind, language, count(*) FROM memory_row WHERE {LISTED_HERE} GROUP BY kind,"
         " language"
@@ -228,7 +233,9 @@ def files_kept_out(connection: sqlite3.Connection) -> dict[str, int]:
 
 def note_kept_out(connection: sqlite3.Connection, by_reason: dict[str, int]) -> None:
     """Store how many files the latest run kept out, if that has changed."""
-    written = msgspec.json.encode(by_reason, order="sorted").decode() if by_reason else ""
+    written = ""
+    if by_reason:
+        written = msgspec.json.encode(by_reason, order="sorted").decode()
     if written != read_index_meta(connection, KEPT_OUT):
         write_index_meta(connection, KEPT_OUT, written)
 

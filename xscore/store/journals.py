@@ -190,7 +190,9 @@ def _inode_of(journal: Path) -> str:
         status = journal.lstat()
     except OSError:
         return ""
-    return f"{status.st_ino:x}" if status.st_size else ""
+    if status.st_size:
+        return f"{status.st_ino:x}"
+    return ""
 
 
 def _predates_notes(path: Path) -> bool:

@@ -55,7 +55,10 @@ class LineMatcher:
         for line in self.all:
             for form in _forms(line):
                 word = max(_INNER.findall(form), key=len, default="")
-                pairs = self._by_word.setdefault(word, []) if word else self._wordless
+                if word:
+                    pairs = self._by_word.setdefault(word, [])
+                else:
+                    pairs = self._wordless
                 pairs.append((form, line))
 
     def found_in(self, text: str) -> set[str]:

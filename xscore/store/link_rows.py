@@ -87,7 +87,9 @@ def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
     query = "SELECT mentions FROM file JOIN file_version ON number = version WHERE file.path = ?"
     row = connection.execute(query, (path,)).fetchone()
     with damage_if_invalid("a mention"):
-        return decode_mentions(row[0]) if row else FileMentions()
+        if row:
+            return decode_mentions(row[0])
+        return FileMentions()
 
 
 def check_mentions(connection: sqlite3.Connection) -> None:
@@ -170,7 +172,8 @@ def replace_edges(
 
 
 def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
-    files, worktree = {path: file_id(path) for path, _ in edges}, worktree_number(connection)
+    files = {path: file_id(path) for path, _ in edges}
+    worktree = worktree_number(connection)
     ends = set(files.values())
     for _, edge in edges:
         ends.add(edge.source)
@@ -180,7 +183,8 @@ def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edg
     words = {relation: relation.value for relation in Relation}
     rows: list[tuple[int, int, str, float, int]] = []
     for path, edge in edges:
-        source, target = numbers[edge.source], numbers[edge.target]
+        source = numbers[edge.source]
+        target = numbers[edge.target]
         rows.append((source, target, words[edge.relation], edge.weight, numbers[files[path]]))
     connection.executemany(
         "INSERT INTO edge_row (source, target, relation, weight, file, worktree) VALUES (?, ?, ?,"

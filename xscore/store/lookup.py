@@ -205,7 +205,10 @@ def layer_stats(store: "Store") -> list[LayerStats]:
     stats = []
     for layer in (Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE):
         connection = store.user_connection() if layer is Layer.USER else store.connection
-        rows = [] if connection is None else connection.execute(_COUNTED, (layer,)).fetchall()
+        if connection is None:
+            rows = []
+        else:
+            rows = connection.execute(_COUNTED, (layer,)).fetchall()
         stats.append(_sum_of_statuses(store, layer, rows))
     return stats
 
@@ -259,7 +262,9 @@ def list_projects(user: sqlite3.Connection) -> dict[str, float]:
 
 def count_observations(user: sqlite3.Connection | None) -> int:
     """Count the observations, or else the projects, in the user's store; 0 without a store."""
-    return 0 if user is None else len(list_observations(user)) or len(list_projects(user))
+    if user is None:
+        return 0
+    return len(list_observations(user)) or len(list_projects(user))
 
 
 def record_project(user: sqlite3.Connection, project: str, *, now: float) -> None:

@@ -246,7 +246,8 @@ def fetch_pool(
     Raises StoreDamaged if the table lacks rows that its index has, so that a damaged page hides
     nothing.
     """
-    candidates, reports = list[Candidate](), list[LayerReport]()
+    candidates = list[Candidate]()
+    reports = list[LayerReport]()
     columns_of_layers: list[LayerColumns] = []
     layers_with_damaged_packs: list[Layer] = []
 

@@ -100,7 +100,9 @@ def of_judged_view(
 ) -> str:
     """Return SQL on `memory_row`: hash or tokens of the first of these views. For few rows."""
     chosen = [_CHOSEN.format(column=column, view=name, worktree=worktree) for name in names]
-    return f"coalesce({', '.join(chosen)})" if len(chosen) > 1 else chosen[0]
+    if len(chosen) > 1:
+        return f"coalesce({', '.join(chosen)})"
+    return chosen[0]
 
 
 class JoinedViews(Struct, frozen=True):
@@ -136,4 +138,6 @@ def join_judged_view(names: Sequence[ViewName], worktrees: Sequence[str]) -> Joi
 
 def judge_text(text: str, *, status: str) -> str:
     """Return what a judge is shown of a text of a memory: the text, marked when stale."""
-    return STALE_MARK + text if status == MemoryStatus.STALE else text
+    if status == MemoryStatus.STALE:
+        return STALE_MARK + text
+    return text

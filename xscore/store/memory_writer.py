@@ -158,7 +158,8 @@ def make_memory(
     if entity != raw.entity:
         ordinal += (raw.start_line + 1) << 20
     place = redactor.redact_name(raw.place)
-    card, text = redactor.redact(raw.card), redactor.redact(raw.text)
+    card = redactor.redact(raw.card)
+    text = redactor.redact(raw.text)
     memory = replace(
         raw,
         id=memory_id(raw.layer, raw.path or place, raw.kind, entity, ordinal),
@@ -189,7 +190,8 @@ def origin_of(memory: Memory) -> MemoryOrigin:
 
 def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
     """Return what redacts the parts of a memory, by where they come from."""
-    facts, details = raw.facts, raw.details
+    facts = raw.facts
+    details = raw.details
     from_file = raw.source is MemorySource.INDEX and not raw.is_commit
     is_config = raw.kind is Kind.CONFIG
     names = [raw.entity, raw.title, raw.key, raw.place]
@@ -210,7 +212,8 @@ def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool
 
 def _named(parts: MemoryFields, ordinal: int) -> Memory:
     """Name and hash an indexed memory in which nothing is to be redacted."""
-    path, entity = parts.get("path", ""), parts.get("entity", "")
+    path = parts.get("path", "")
+    entity = parts.get("entity", "")
     parts["created_at"] = parts.get("created_at", 0.0) or parts.get("updated_at", 0.0)
     identifier = memory_id(parts["layer"], path, parts["kind"], entity, ordinal)
     return _with_views(Memory(id=identifier, **parts))
@@ -328,10 +331,14 @@ class _Redactor:
         cuts: bool,
         prose: bool,
     ) -> None:
-        self.count, self._literals = 0, literals
-        self._screens, self._cuts, self._prose = screens, cuts, prose
+        self.count = 0
+        self._literals = literals
+        self._screens = screens
+        self._cuts = cuts
+        self._prose = prose
         self._clean("\n".join(names).replace(WITHIN, "\n"))
-        self._names_are_clean, self.count = not self.count, 0
+        self._names_are_clean = not self.count
+        self.count = 0
 
     def redact(self, text: str, limit: int = TEXT_CHARS) -> str:
         """Redact a text, and truncate it unless it comes from a file."""

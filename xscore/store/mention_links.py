@@ -62,7 +62,8 @@ def relink_mentions(
 
     The index calls it.
     """
-    query, parameters = "SELECT DISTINCT source FROM mention", list[str]()
+    query = "SELECT DISTINCT source FROM mention"
+    parameters = list[str]()
     if names is not None:
         query = (
             f"{query} WHERE name {IN_JSON_LIST} UNION SELECT source FROM mention WHERE source"
@@ -164,12 +165,16 @@ class _NamedThings:
     def targets(self, hint: str) -> list[str]:
         """Return the id that a mention points to; empty if unknown or ambiguous."""
         if _MEMORY.fullmatch(hint):
-            return [hint] if hint in self._memories else []
+            if hint in self._memories:
+                return [hint]
+            return []
         place, colons, entity = hint.partition("::")
         paths = self._one_file(place) if place else [""]
         if not colons:
             return list(map(file_id, paths))
-        return self._one_entity(entity, paths[0]) if paths else []
+        if paths:
+            return self._one_entity(entity, paths[0])
+        return []
 
     def _one_file(self, place: str) -> list[str]:
         """Return the file with this path, else the only one whose path ends with it."""
@@ -177,7 +182,9 @@ class _NamedThings:
         if place in named:
             return [place]
         ending = [path for path in named if path.endswith("/" + place)]
-        return ending if len(ending) == 1 else []
+        if len(ending) == 1:
+            return ending
+        return []
 
     def _one_entity(self, name: str, path: str) -> list[str]:
         """Return the only entity whose name is or ends with this; a test only if nothing else
@@ -192,8 +199,12 @@ class _NamedThings:
         if "." in name and exact:
             rows = exact
         is_one = len({(row.path, row.plain) for row in rows}) == 1
-        return [rows[-1].id] if is_one else []
+        if is_one:
+            return [rows[-1].id]
+        return []
 
 
 def _holding(column: str, parts: Sequence[str]) -> str:
-    return f" AND ({' OR '.join([f'instr({column}, ?)'] * len(parts))})" if parts else ""
+    if parts:
+        return f" AND ({' OR '.join([f'instr({column}, ?)'] * len(parts))})"
+    return ""

@@ -99,7 +99,8 @@ def _things_of(text: str) -> Iterator[NamedThing]:
         line = whole_line[:LONGEST_LINE]
         mark = _FENCE.match(line)
         if mark is not None and not fence:
-            fence, is_shell = mark[1], mark[2].lower() in _SHELLS
+            fence = mark[1]
+            is_shell = mark[2].lower() in _SHELLS
         elif mark is not None and mark[1].startswith(fence):
             fence = ""
         elif not fence:

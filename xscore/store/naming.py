@@ -71,7 +71,9 @@ def find_file(connection: sqlite3.Connection, name: str) -> str:
     """Return the indexed file with this path, or the only one whose path ends in it; empty if there
     is none."""
     files = _indexed_files(connection, name)
-    return files[0] if len(files) == 1 else ""
+    if len(files) == 1:
+        return files[0]
+    return ""
 
 
 def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = False) -> list[str]:
@@ -84,13 +86,15 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
         return by_id
     queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
     for colons in islice(re.finditer("::", name), MOST_COLONS):  # a path may have them too
-        path, entity = name[: colons.start()], name[colons.end() :]
+        path = name[: colons.start()]
+        entity = name[colons.end() :]
         of_entity = _entities_of(connection, path, entity, queries)
         if of_entity:
             return of_entity
     lines = _LINES.fullmatch(name)
     if lines is not None:
-        first, last = int(lines[2]), int(lines[3] or lines[2])
+        first = int(lines[2])
+        last = int(lines[3] or lines[2])
         # Exactly these lines, else the smallest memory around them, else all that they touch.
         for query in (_SAME_LINES, _AROUND, _TOUCHED):
             at_lines = _of_files(connection, lines[1], query, first, last)
@@ -182,7 +186,10 @@ def name_forms(name: str, root: Path) -> list[str]:
     if path.startswith("m_") and not colons:
         return [name]
     real = Path(os.path.normpath(Path.cwd() / path))
-    from_here = [os.path.relpath(real, root)] if path else []
+    if path:
+        from_here = [os.path.relpath(real, root)]
+    else:
+        from_here = []
     forms = [*from_here, os.path.normpath(path), path]
     return [decode_path_argument(form) + colons + entity for form in dict.fromkeys(forms)]
 
@@ -191,7 +198,9 @@ def file_of_name(name: str) -> str:
     """Return the path of a name: without its lines, and without its entity."""
     path = name.partition("::")[0]
     lines = _LINES.fullmatch(path)
-    return path if lines is None else lines[1]
+    if lines is None:
+        return path
+    return lines[1]
 
 
 def _files(connection: sqlite3.Connection, path: str) -> list[str]:

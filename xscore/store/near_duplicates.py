@@ -109,7 +109,8 @@ def _key(word: str) -> str:
     """
     if not _PLAIN.fullmatch(word):
         return word
-    stemmed, groups = stem(word), _groups()
+    stemmed = stem(word)
+    groups = _groups()
     if not word.endswith("ed") or len(word) < 4:
         return groups.get(stemmed, stemmed)
     # `used`, too short to be stemmed.

@@ -258,9 +258,11 @@ def refuse_links(store_dir: Path) -> None:
             ) from error
         except OSError:
             continue
-        is_right, kind = stat.S_ISREG(mode), "regular file"
+        is_right = stat.S_ISREG(mode)
+        kind = "regular file"
         if place == store_dir:
-            is_right, kind = stat.S_ISDIR(mode), "folder"
+            is_right = stat.S_ISDIR(mode)
+            kind = "folder"
         if not is_right:
             raise StoreUntrusted(
                 f"{place} is not a {kind}",
@@ -287,7 +289,8 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
         if path.exists():
             return
         refuse_links(store_dir)  # only here: a rebuild holds the lock while it moves journals
-        store_id, keys = random_hex(16), None
+        store_id = random_hex(16)
+        keys = None
         # Left by a killed rebuild: encrypt the new store again.
         noted = sqlite_drivers.read_note(path)
         if noted is not None:

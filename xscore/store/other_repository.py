@@ -163,7 +163,8 @@ class OtherRepository:
         )
         edges: list[Edge] = []
         for edge in edges_from_rows(rows.fetchall()):
-            source, target = self._end_here(edge.source), self._end_here(edge.target)
+            source = self._end_here(edge.source)
+            target = self._end_here(edge.target)
             edges.append(Edge(source, target, edge.relation, edge.weight))
         return edges
 
@@ -231,10 +232,14 @@ class OtherRepository:
         return self._id_here(end)
 
     def _path_here(self, path: str) -> str:
-        return f"{self.name}{NAME_END}{path}" if path else ""
+        if path:
+            return f"{self.name}{NAME_END}{path}"
+        return ""
 
     def _label_here(self, label: str) -> str:
-        return f"{self.name}{NAME_END}{label}" if label else self.name
+        if label:
+            return f"{self.name}{NAME_END}{label}"
+        return self.name
 
     def _candidate_here(self, candidate: Candidate) -> Candidate:
         id_here = self._id_here(candidate.id)
@@ -253,9 +258,12 @@ class OtherRepository:
         )
 
     def _memory_here(self, memory: Memory) -> Memory:
-        key, title, entity = memory.key, memory.title, memory.entity
+        key = memory.key
+        title = memory.title
+        entity = memory.entity
         if not memory.path:
-            title, entity = self._label_here(title), self._label_here(entity)
+            title = self._label_here(title)
+            entity = self._label_here(entity)
             # The same key of two repositories is no contradiction.
             key = self._label_here(key) if key else ""
         return replace(

@@ -52,7 +52,9 @@ def redact_pii(text: str, rules: tuple[PersonalRule, ...] | None = None) -> Reda
 
     rules: those that `rules_among` found for texts of which this is one.
     """
-    count, types, lowered = 0, set[str](), text.lower()
+    count = 0
+    types = set[str]()
+    lowered = text.lower()
     digits = sum(map(text.count, "0123456789"))
     for rule in _rules() if rules is None else rules:
         if rule.digits <= digits and any(map(lowered.__contains__, rule.literals)):
@@ -86,18 +88,23 @@ def redact_said(
 
 
 def _replace(text: str, rule: PersonalRule) -> tuple[str, int]:
-    pieces, end, count = list[str](), 0, 0
+    pieces = list[str]()
+    end = 0
+    count = 0
     for match in re.finditer(rule.pattern, text, re.IGNORECASE):
         if match["pii"] and _CHECKS[rule.check](match):
             start, stop = match.span("pii")
             pieces += [text[end:start], f"<PII:{rule.type}>", "\n" * match["pii"].count("\n")]
-            end, count = stop, count + 1
+            end = stop
+            count = count + 1
     return "".join([*pieces, text[end:]]), count
 
 
 def _is_persons_address(match: re.Match[str]) -> bool:
-    local, domain = match["local"].lower().rstrip("."), match["domain"].lower()
-    lists, ending = _data()["email"], domain.rsplit(".", 1)[-1]
+    local = match["local"].lower().rstrip(".")
+    domain = match["domain"].lower()
+    lists = _data()["email"]
+    ending = domain.rsplit(".", 1)[-1]
     if local.split("+")[0] in lists["roles"] or ending in lists["files"]:
         return False
     if domain.startswith("example."):

@@ -168,10 +168,13 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
     fences = list(_fence().finditer(text))
     for index, fence in enumerate(fences):
         before = fences[index - 1] if index else None
-        after = fences[index + 1] if index + 1 < len(fences) else None
+        after = None
+        if index + 1 < len(fences):
+            after = fences[index + 1]
         if _opens(fence):
             is_closed = after is not None and not _opens(after)
-            start, limit = fence.end(), after.start() if after else len(text)
+            start = fence.end()
+            limit = after.start() if after else len(text)
             stop = limit if is_closed else _body_end(text, start, limit)
         elif before is not None and _opens(before):
             continue  # the body between them is the opening fence's
@@ -267,7 +270,9 @@ def _searched_text(text: str) -> str:
 
 def _without_fences(text: str) -> str:
     """Blank the fences of keys, whose dashes would count as part of a secret glued to them."""
-    return _fence().sub(lambda fence: "\n" * len(fence[0]), text) if "-----" in text else text
+    if "-----" in text:
+        return _fence().sub(lambda fence: "\n" * len(fence[0]), text)
+    return text
 
 
 def _body_end(text: str, start: int, limit: int) -> int:
@@ -340,7 +345,8 @@ def redact(
     literals: what `find_literals` found in texts of which this one is a part.
     across_lines: lines end where there was no more room, as on a page: a secret may go on.
     """
-    count, types = 0, set[str]()
+    count = 0
+    types = set[str]()
     for number in range(0 if literals and literals.is_clean else MAX_PASSES):
         by_rules: list[SecretSpan] = []
         for reading in _readings(text, across_lines=across_lines):

@@ -225,7 +225,8 @@ def update_memory(
         )
     cited = None if citations is None else tuple(citations)
     _refuse_citing(stored.layer, cited)
-    connection, moment = store.home_of(stored.layer), store.now_or_clock(now)
+    connection = store.home_of(stored.layer)
+    moment = store.now_or_clock(now)
     with database.transaction(connection):
         # again, under the lock: it may have changed meanwhile.
         before = memory_by_id(store, memory_id)
@@ -292,7 +293,10 @@ def _changed(
 ) -> tuple[Memory, int]:
     """Return the changed memory, redacted again, with its old id; and how many secrets were
     redacted."""
-    words = statement_text(before) if change.text is None else normalise_text(change.text)
+    if change.text is None:
+        words = statement_text(before)
+    else:
+        words = normalise_text(change.text)
     if not words:
         raise UsageError("a memory needs text", hint="To remove it: `xscore memory delete ID`.")
     key = checked_key(before.kind, before.key if change.key is None else change.key)

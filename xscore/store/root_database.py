@@ -59,7 +59,8 @@ def open_database(
     """
     notes = _take_over_earlier_store(root, user_data_dir)
     if not (create or opening.has_store(root.store_dir)):
-        connection, keys = opening.open_empty_store(), opening.key_source(user_data_dir)
+        connection = opening.open_empty_store()
+        keys = opening.key_source(user_data_dir)
         return OpenedDatabase(connection, root, user_secret.ephemeral_secret(), keys, notes=notes)
 
     def siblings() -> list[Path]:

@@ -49,7 +49,8 @@ def lines_still_stored(
 ) -> set[str]:
     """Return the lines that other memories, or with `tasks` turns and sessions, still hold
     legitimately."""
-    matcher, held = LineMatcher(lines), set[str]()
+    matcher = LineMatcher(lines)
+    held = set[str]()
     if matcher:
         columns = f"id, {_MEMORY_NAMES}"
         memories = read_with_bodies(connection, columns, "true", table="memory_row")

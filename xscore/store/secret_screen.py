@@ -105,11 +105,14 @@ def _fits_a_run(runs: str, mark: Literal) -> bool:
 def places(text: str, literal: str) -> Iterator[int]:
     """Yield where a literal occurs, of more than twice `TRIES` places between two breaks the first
     and the last."""
-    place, stop, tries_left = text.find(literal), 0, TRIES
+    place = text.find(literal)
+    stop = 0
+    tries_left = TRIES
     while place >= 0:
         if place >= stop:
             match = _BREAK.search(text, place + len(literal))
-            stop, tries_left = match.start() if match else len(text), TRIES
+            stop = match.start() if match else len(text)
+            tries_left = TRIES
         tries_left -= 1
         yield place
         if tries_left:
@@ -141,7 +144,9 @@ def _tree() -> tuple[_Branch, ...]:
     for literal in literals:
         needs = {shape.needs for shape in literal.shapes}
         # Where one of its shapes needs nothing, or a name is found by it, it has to be searched.
-        need = needs.pop() if len(needs) == 1 and not literal.names else ""
+        need = ""
+        if len(needs) == 1 and not literal.names:
+            need = needs.pop()
         below.setdefault(need or _contained(literal, literals), []).append(literal)
     return _branches("", below)
 

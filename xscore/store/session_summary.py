@@ -186,7 +186,8 @@ def names_memory(identifier: str, entity: str, text: str) -> bool:
     last = re.split(r" > |\.|::", entity)[-1]
     if not entity or last not in text:  # nearly always; each pattern below has to be compiled
         return False
-    full_name, short = re.escape(entity), re.escape(last)
+    full_name = re.escape(entity)
+    short = re.escape(last)
     if last != entity and re.search(rf"(?<!\w){full_name}(?!\w)", text):
         return True
     if len(last) > 2 and _CODE_LIKE.search(last):
@@ -198,7 +199,9 @@ def _pending(entries: Sequence[SessionEntry]) -> tuple[str, ...]:
     """Return open items not closed since, and interrupted tasks."""
     open_items: dict[str, str] = {}
     for entry in entries:
-        done = [*entry.closed, entry.task] if entry.state not in UNFINISHED else entry.closed
+        done = list(entry.closed)
+        if entry.state not in UNFINISHED:
+            done.append(entry.task)
         for words in map(_plain, done):
             open_items.pop(words, None)
         open_items |= {_plain(item): item for item in entry.opened}
@@ -221,7 +224,9 @@ def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
         lines.append(line)
     unlisted = earlier + len(entries) - len(lines)
     counted = [f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}"] if unlisted else []
-    return "\n".join([*counted, *reversed(lines)]) if lines else ""
+    if lines:
+        return "\n".join([*counted, *reversed(lines)])
+    return ""
 
 
 def _outcome(answer: str) -> str:
@@ -235,7 +240,9 @@ def _outcome(answer: str) -> str:
 
 def _line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1].rstrip() + "…"
+    if len(line) <= LINE_CHARS:
+        return line
+    return line[: LINE_CHARS - 1].rstrip() + "…"
 
 
 def _plain(words: str) -> str:
@@ -305,7 +312,8 @@ def session_entries(
         for exchange, row in sorted(
             latest.items(), key=lambda turn: rows.index(turn[1]), reverse=True
         ):
-            context, is_answered = TurnContext.from_json(row[3]), row[5]
+            context = TurnContext.from_json(row[3])
+            is_answered = row[5]
             if exchange in texts or not is_answered or not context.has_evidence:
                 turns.append((exchange, row, context))
                 links.update(context.links)
@@ -347,7 +355,9 @@ def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSum
     ticket = connection.execute(
         "SELECT active_ticket FROM session WHERE thread = ?", (thread,)
     ).fetchone()
-    earlier = max(0, turns - len(entries)) if turns > ENTRIES else 0
+    earlier = 0
+    if turns > ENTRIES:
+        earlier = max(0, turns - len(entries))
     return summarise_entries(entries, ticket=ticket[0] if ticket else "", earlier=earlier)
 
 

@@ -122,7 +122,9 @@ def group_nodes(weights: Weights) -> list[frozenset[str]]:
 
 
 def _pair(first: str, second: str) -> tuple[str, str]:
-    return (first, second) if first < second else (second, first)
+    if first < second:
+        return (first, second)
+    return (second, first)
 
 
 def _count_together(together: dict[tuple[str, str], float], files: Sequence[str]) -> None:

@@ -84,7 +84,8 @@ def describe_earlier_statements(path: Path, user_data_dir: Path, keys: KeySource
 
     Call it where there is no store now.
     """
-    ids, problem = set[str](), ""
+    ids = set[str]()
+    problem = ""
     for copy in copies_at(path, user_data_dir):
         try:
             ids |= {stated.memory.id for stated in read_copy(copy, keys).memories}

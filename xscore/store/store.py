@@ -11,10 +11,10 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
@@ -23,6 +23,7 @@ from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Layer, Memory, TestView
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
+from xscore.store.beside import RepositoriesBeside
 from xscore.store.copied_stores import CopiedStore, is_due
 from xscore.store.judged_texts import read_judged_texts
 from xscore.store.memory_rows import (
@@ -35,10 +36,7 @@ from xscore.store.memory_rows import (
 )
 from xscore.store.packed_pool import drop_packs
 from xscore.store.root_database import open_database
-from xscore.store.worktrees import HERE, enter_worktree, visible_memories
-
-if TYPE_CHECKING:
-    from xscore.store.other_repository import OtherRepository
+from xscore.store.worktrees import enter_worktree, visible_memories
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -74,8 +72,8 @@ class Store:
         self._note: Callable[[str], None] | None = None
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
-        self.others: Sequence[OtherRepository] = ()
-        """Other repositories whose memories a turn reads beside its own; closed with this store."""
+        self.others = RepositoriesBeside()
+        """Closed with this store."""
         self.copies_to: Path | None = None
         """The user's data folder, if what is stated here is copied there (`copied_stores`)."""
         self.copy_problem: str = ""
@@ -162,16 +160,22 @@ class Store:
 
         It differs from `path` if a copy is read: the folder cannot be written.
         """
-        return database.place_of(self.connection) if self.root.read_only else self.path
+        if self.root.read_only:
+            return database.place_of(self.connection)
+        return self.path
 
     @property
     def user_path(self) -> Path | None:
         """The file of the user's own store, present or not; None: do not open it."""
-        return opening.user_store_path(self.user_data_dir) if self.user_data_dir else None
+        if self.user_data_dir:
+            return opening.user_store_path(self.user_data_dir)
+        return None
 
     def now_or_clock(self, now: float | None) -> float:
         """Return the given time, or the clock's. Unix seconds."""
-        return self.clock() if now is None else now
+        if now is None:
+            return self.clock()
+        return now
 
     def user_connection(self, *, create: bool = False) -> sqlite3.Connection | None:
         """Return the user's own store, opened at the first call; None: closed, or missing.
@@ -200,13 +204,17 @@ class Store:
         Raises StoreError if an existing one cannot be read.
         """
         user = self.user_connection()
-        return [self.connection] if user is None else [self.connection, user]
+        if user is None:
+            return [self.connection]
+        return [self.connection, user]
 
     def connections_of_a_turn(self) -> list[sqlite3.Connection]:
         """Return the readable databases; only for a turn, whose receipt reports an unreadable user
         store."""
         try:
-            return [self.connection] if self.user_is_unreadable else self.connections()
+            if self.user_is_unreadable:
+                return [self.connection]
+            return self.connections()
         except StoreError:
             return [self.connection]
 
@@ -267,23 +275,10 @@ class Store:
                 self.copy_problem = _update_copies(self.copied_stores())
         finally:
             self.copies_to = None
-            self.close_others()
+            self.others.close()
             self.connection.close()
             if self._user is not None:
                 self._user.close()
-
-    def close_other(self, repository: "OtherRepository") -> None:
-        """Close one of the other repositories, so that nothing more of it is read."""
-        repository.close()
-        still_open = list(self.others)
-        still_open.remove(repository)
-        self.others = tuple(still_open)
-
-    def close_others(self) -> None:
-        """Close the other repositories that were read beside this one."""
-        for repository in self.others:
-            repository.close()
-        self.others = ()
 
     def __enter__(self) -> Self:
         return self
@@ -345,21 +340,7 @@ class Store:
         texts: dict[str, str] = {}
         for connection in self.connections_of_a_turn():
             texts |= read_judged_texts(connection, candidate_of, tests=tests)
-        for repository in self.others:
-            texts |= repository.texts(candidate_of, tests=tests)
-        return texts
-
-    def is_of_other(self, identifier: str) -> bool:
-        """Whether a memory is of another repository that is read beside this one."""
-        return any(repository.has(identifier) for repository in self.others)
-
-    def stores_of_others(self) -> list[Path]:
-        """Return the databases of the other repositories that another may attach."""
-        return [
-            repository.plain_store
-            for repository in self.others
-            if repository.plain_store is not None
-        ]
+        return texts | self.others.texts(candidate_of, tests=tests)
 
     def _rows_of_a_turn(self, query: str, *parameters: object) -> list[memory_rows.SqlRow]:
         rows: list[memory_rows.SqlRow] = []
@@ -374,9 +355,7 @@ class Store:
         for connection in self.connections_of_a_turn():
             for memory in memories_with_ids(connection, identifiers):
                 memories[memory.id] = memory
-        for repository in self.others:
-            memories |= repository.memories(identifiers)
-        return memories
+        return memories | self.others.memories(identifiers)
 
     def titles(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the titles of these memories by id; unknown ids are missing."""
@@ -393,9 +372,7 @@ class Store:
         blocks = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
         # The first of a path is set last.
         headers = {memory.path: memory.text for memory in reversed(blocks)}
-        for repository in self.others:
-            headers |= repository.headers(names)
-        return headers
+        return headers | self.others.headers(names)
 
     def purposes(self) -> dict[str, str]:
         """Return what a model last said that each file is for, by path; empty where none was
@@ -418,9 +395,7 @@ class Store:
             (ends, ends),
         )
         edges = memory_rows.edges_from_rows(rows.fetchall())
-        for repository in self.others:
-            edges += repository.edges_touching(identifiers)
-        return edges
+        return edges + self.others.edges_touching(identifiers)
 
     def tests_of(self, ids: Iterable[str]) -> frozenset[str]:
         """Return the ids of the tests of these memories."""
@@ -428,9 +403,7 @@ class Store:
         query = f"SELECT source FROM edge WHERE relation = 'tests' AND target {IN_JSON_LIST}"
         rows = self.connection.execute(query, (json.dumps(identifiers),)).fetchall()
         tests = frozenset(source for (source,) in rows)
-        for repository in self.others:
-            tests |= repository.tests_of(identifiers)
-        return tests
+        return tests | self.others.tests_of(identifiers)
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
@@ -443,9 +416,7 @@ class Store:
             (ends,),
         )
         degrees = dict(rows.fetchall())
-        for repository in self.others:
-            degrees |= repository.degrees(identifiers)
-        return degrees
+        return degrees | self.others.degrees(identifiers)
 
     def term_vectors(self) -> list[tuple[str, bytes]]:
         """Return memory id and term vector of every memory of the pool with one."""
@@ -455,43 +426,7 @@ class Store:
             rows += connection.execute(
                 f"SELECT id, terms FROM memory_row WHERE {visible}"
             ).fetchall()
-        for repository in self.others:
-            rows += repository.term_vectors()
-        return rows
-
-
-PackSlots = dict[str, tuple[str, int]]
-"""Memory id -> (pack, position)."""
-
-
-def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
-    """Return which pack each memory is judged in under this packing profile."""
-    query = (
-        f"SELECT memory_id, pack, position FROM pack_slot WHERE worktree = {HERE} AND profile = ?"
-    )
-    rows = connection.execute(query, (profile,))
-    return {identifier: (pack, position) for identifier, pack, position in rows.fetchall()}
-
-
-def save_pack_slots(
-    connection: sqlite3.Connection, profile: str, slots: Mapping[str, tuple[str, int]]
-) -> None:
-    """Replace the slots of the profile, writing only changed rows."""
-    with database.transaction(connection):
-        stored = load_pack_slots(connection, profile)
-        connection.executemany(
-            f"DELETE FROM pack_slot WHERE worktree = {HERE} AND profile = ? AND memory_id = ?",
-            [(profile, identifier) for identifier in stored.keys() - slots.keys()],
-        )
-        changed: list[tuple[str, str, str, int]] = []
-        for identifier, slot in slots.items():
-            if stored.get(identifier) != slot:
-                changed.append((profile, identifier, *slot))
-        connection.executemany(
-            "INSERT OR REPLACE INTO pack_slot (worktree, profile, memory_id, pack, position)"
-            f" VALUES ({HERE}, ?, ?, ?, ?)",
-            changed,
-        )
+        return rows + self.others.term_vectors()
 
 
 def _update_copies(sources: Iterable[CopiedStore]) -> str:

@@ -77,14 +77,17 @@ def term_vector(
     aliases: other names of what a stated memory is about, of one word or several.
     """
     if entity.startswith(BLOCK_NAME):
-        title, entity = title.removeprefix(entity), ""
+        title = title.removeprefix(entity)
+        entity = ""
     marks = _marks(path=path, entity=entity, heading=f"{title} {signature}", defines=defines)
     for alias in aliases:
         _mark_alias(marks, alias)
     counts = Counter(dict.fromkeys(marks, 0))
     counts.update(_terms(memory_text))
-    size, frequencies = len(counts), counts.values()
-    terms, entries = struct.pack(f"<{size}I", *counts), bytearray(size * TERM_ENTRY.size)
+    size = len(counts)
+    frequencies = counts.values()
+    terms = struct.pack(f"<{size}I", *counts)
+    entries = bytearray(size * TERM_ENTRY.size)
     for place in range(4):
         entries[place :: TERM_ENTRY.size] = terms[place::4]
     entries[4 :: TERM_ENTRY.size] = bytes(
@@ -238,7 +241,10 @@ def stem(word: str) -> str:
         word = word[:-1]
     if word in _LONG_FORM:
         return _LONG_FORM[word]
-    base = word.removesuffix("ing") if word.endswith("ing") else word.removesuffix("ed")
+    if word.endswith("ing"):
+        base = word.removesuffix("ing")
+    else:
+        base = word.removesuffix("ed")
     if len(base) >= 3 and base != word and not word.endswith("eed") and _VOWEL.search(base):
         word = (
             base[:-1] if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED else base
@@ -246,7 +252,9 @@ def stem(word: str) -> str:
     # `install` and `instal`, `controlled` and `control`.
     if word.endswith("ll") and len(_VOWEL.findall(word)) > 1:
         return word[:-1]
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+    if word.endswith("e") and len(word) > 3:
+        return word[:-1]
+    return word
 
 
 _VOWEL = re.compile("[aeiouy]+")

@@ -202,7 +202,8 @@ def shown_state(state: TurnState, process: str, *, age_s: float) -> str:
 
 def _row(row: Sequence[object], *, now: float) -> ListedTurn:
     identifier, began, thread, state, task, stored_context, has_answer, command, judge = row[:9]
-    counts, (kept, threshold, total_s, is_emptied) = row[9:14], row[14:]
+    counts = row[9:14]
+    (kept, threshold, total_s, is_emptied) = row[14:]
     with database.damage_if_invalid("a turn"):
         at = parse_timestamp(began)
         if not isinstance(task, str) or not isinstance(thread, str):

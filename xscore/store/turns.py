@@ -136,7 +136,8 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, 
         "state": TurnState.RUNNING,
         "branch": redact(start.branch).text,
     }
-    columns, values = ", ".join(row), ", ".join(f":{column}" for column in row)
+    columns = ", ".join(row)
+    values = ", ".join(f":{column}" for column in row)
     with database.transaction(connection):
         connection.execute(
             f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
@@ -258,7 +259,8 @@ def _record_use(
 
 
 def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFigures) -> None:
-    expected, cost = figures.expected, None
+    expected = figures.expected
+    cost = None
     if expected and expected.cost_usd is not None:
         from xscore.platform.money import picodollars  # a cached turn expects none
 
@@ -280,7 +282,8 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
         "expected_output_tokens": expected and expected.output_tokens,
         "expected_cost": cost,
     }
-    columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+    columns = ", ".join(row)
+    marks = ", ".join(f":{name}" for name in row)
     connection.execute(f"INSERT OR REPLACE INTO turn_figures ({columns}) VALUES ({marks})", row)
 
 

@@ -53,7 +53,9 @@ def ticket_of(branch: str) -> str:
     """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7`
     -> `#7`."""
     ticket = re.search(_TICKET, branch)
-    return "" if ticket is None else ticket[1] or f"#{ticket[2]}"
+    if ticket is None:
+        return ""
+    return ticket[1] or f"#{ticket[2]}"
 
 
 def resume_session(
@@ -134,7 +136,10 @@ def session_of_branch(
     """
     named = redact(branch).text
     has_session = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
-    names = [named] if has_session else [redact(name).text for name in renamed_from]
+    if has_session:
+        names = [named]
+    else:
+        names = [redact(name).text for name in renamed_from]
     for name in names:
         sessions = _sessions(connection, _GOES_ON, name)
         if sessions:

@@ -76,7 +76,9 @@ def memory_row(memory: Memory, thread: str = "") -> SqlRow:
         and "override" in attrs.lower()
         and _OVERRIDES.match(attrs) is not None
     )
-    named = name_crc(last_name(memory.entity)) if memory.layer is Layer.GRAPH else 0
+    named = 0
+    if memory.layer is Layer.GRAPH:
+        named = name_crc(last_name(memory.entity))
     return (
         *_HEAD(memory),
         *body,
@@ -108,14 +110,18 @@ def split_count(hint: str) -> tuple[str, int]:
     """Return a hint without the number of arguments that a call gives, and that; -1: it states
     none."""
     rest, mark, count = hint.rpartition(COUNT_MARK)
-    return (rest, int(count)) if mark and count.isdecimal() else (hint, -1)
+    if mark and count.isdecimal():
+        return (rest, int(count))
+    return (hint, -1)
 
 
 def module_names(hint: str) -> set[str]:
     """Return the names by which a file may be what a hint refers to: `x.js` and `x` of
     `import:./lib/x.js#y`."""
     kind, _, rest = split_count(hint)[0].partition(":")
-    name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod", "value") else ""
+    name = ""
+    if kind in ("import", "mod", "value"):
+        name = rest.partition("#")[0].rpartition("/")[2]
     return {name, name.partition(".")[0]} - {""}
 
 

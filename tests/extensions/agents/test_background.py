@@ -96,7 +96,7 @@ async def test_many_who_ask_at_once_start_one_which_sigterm_ends(
     """Twelve wakes start one process, which reports its work; SIGTERM ends it, and the turn remains
     to be finished."""
     turn = await cut_short(flock, host)
-    host.latency_s = 8.0  # longer than it may take to end
+    host.latency_s = 25.0  # longer than it may take to end
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(lambda _: wake(flock), range(12)))
     wait_until(lambda: "judging" in status(flock).doing)
@@ -119,9 +119,8 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(
     wait_until(lambda: "judging" in status(flock).doing)
     (pid,) = processes_in(flock)
     os.kill(pid, signal.SIGKILL)
-    killed_at = time.monotonic()
-    wait_until(lambda: status(flock).pid is None)
-    assert time.monotonic() - killed_at < 10  # well before the 30 s lease expires
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    assert status(flock).pid is None  # its lease of 30 s is not waited for
     host.latency_s = 0.0
     assert wake(flock)
     assert status(flock).pid != pid

@@ -109,12 +109,14 @@ def test_what_the_deadline_left_is_found_by_the_next_prompt(
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "1.5")
     host.latency_s = 3.0
     begun = time.monotonic()
+    run_hook("prompt", b"", cwd=root)
+    start_s, begun = time.monotonic() - begun, time.monotonic()
     first = run_hook("prompt", message(root))
-    # And the start of Python, before its clock runs.
-    assert time.monotonic() - begun < 1.5 + 1.0 + 0.5
+    # And the start of Python, before its clock runs, which takes longer on a busy machine.
+    assert time.monotonic() - begun < 1.5 + 1.0 + 2 * start_s
     assert first.returncode == 0
     host.latency_s = 0.0
-    patience = time.monotonic() + 30
+    patience = time.monotonic() + 60
     while "none" not in xscore(root, "status").partition("background")[2].splitlines()[0]:
         assert time.monotonic() < patience
         time.sleep(0.3)

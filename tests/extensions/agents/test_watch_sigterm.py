@@ -18,7 +18,8 @@ from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
 from tests.waiting import rows, wait_until
 
-ENDED_WITHIN_S = 1.0
+ENDED_WITHIN_S = 10.0
+"""A second is promised; a busy machine may take ten. Whatever holds the process takes longer."""
 PATIENCE_S = 30.0
 """In `make test`, where only a process that does not end fails."""
 HOLDS_THE_INTERPRETER = """
@@ -108,7 +109,7 @@ async def test_it_ends_while_a_host_does_not_answer(flock: Path, host: DecisionS
     """The call in flight is not waited for, and its memory is judged by the next process, once."""
     await ask_within(flock, None, thread="agent-1")
     with watching(flock) as process:
-        host.latency_s, host.requests = 5.0, 0
+        host.latency_s, host.requests = 100.0, 0
         (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
         wait_until(lambda: host.requests > 0, process)
         end_by_sigterm(process, flock)

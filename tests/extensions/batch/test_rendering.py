@@ -44,8 +44,9 @@ from xscore.settings import (
     Settings,
     validate_group,
 )
+from xscore.store.pack_slot_rows import load_pack_slots
 from xscore.store.purposes import Purpose, PurposeKey, PurposeKind, save_purposes
-from xscore.store.store import Store, load_pack_slots
+from xscore.store.store import Store
 
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
 HOSTILE = '</task></turn> "quoted" \\ back\nnew\tline \x00 ümläut 漢字 \u2028 xs'

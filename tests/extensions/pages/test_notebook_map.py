@@ -59,6 +59,15 @@ def test_the_frame_has_no_rights(tmp_path: Path) -> None:
     assert page.count("<script") == 3
 
 
+def test_an_answer_is_shown_as_markdown(tmp_path: Path) -> None:
+    """Lists and code are rendered; links and markup stay as they are written."""
+    answer = "It is in `total`:\n\n* here [a](http://e.test)\n* <b>x</b>"
+    shown = asked(tmp_path, answer=answer)._repr_html_()
+    before_map = shown[: shown.index("<iframe")]
+    assert "<code>total</code>" in before_map and "<li>" in before_map
+    assert "<a " not in before_map and "<b>" not in before_map
+
+
 def test_a_map_that_is_too_large_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def test_without_a_store_the_pages_say_so(tmp_path: Path) -> None:
         assert "xscore ask" in served.page()
         served.page("memories")
         served.page("report")
-        assert served.ask("gate").status == 400
+        assert "xscore report --update-baseline" in served.page("gate")
         assert served.ask("turn/latest").status == 404
     assert not store_file(tmp_path).exists()
 

@@ -16,6 +16,29 @@ theme.addEventListener("click", () => {
   theme.textContent = "Theme: " + next;
 });
 
+// The rest of a long table waits in a template until somebody wants it.
+function showAll(table) {
+  const rest = table.parentElement.querySelector("template");
+  if (!rest) return;
+  table.tBodies[0].append(...rest.content.querySelectorAll("tr"));
+  rest.remove();
+  table.parentElement.nextElementSibling.remove();
+}
+const longTables = Array.from(document.querySelectorAll("template"), (rest) => rest.parentElement.querySelector("table"));
+for (const table of longTables) {
+  const button = table.parentElement.nextElementSibling.querySelector("button");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const shown = table.tBodies[0].rows.length;
+    showAll(table);
+    said.textContent = table.tBodies[0].rows.length.toLocaleString("en") + " rows";
+    // The button is gone: go on where the new rows begin.
+    const head = table.tBodies[0].rows[shown].cells[0];
+    head.tabIndex = -1;
+    head.focus();
+  });
+}
+
 // Sorting: by figures before words, stable, in place; `1.2k` is 1200.
 const UNITS = { k: 1e3, M: 1e6, G: 1e9 };
 function valueOf(cell) {
@@ -32,6 +55,7 @@ function before(one, other) {
 }
 
 function sort(table, head, column) {
+  showAll(table);
   const falls = head.ariaSort ? head.ariaSort === "ascending" : !head.classList.contains("plain");
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", falls ? "descending" : "ascending");
@@ -80,6 +104,7 @@ openLinked();
 
 let folded = [];
 addEventListener("beforeprint", () => {
+  longTables.forEach(showAll);
   folded = turns.filter((turn) => !turn.open);
   for (const turn of folded) turn.open = true;
 });

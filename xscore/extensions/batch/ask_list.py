@@ -319,7 +319,9 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
                 hint='A line may hold "file" and "errors".',
             )
     questions = read_question_file(path)
-    terminal, answers, settings = flags.terminal, not flags.given["no_answer"], read_settings(flags)
+    terminal = flags.terminal
+    answers = not flags.given["no_answer"]
+    settings = read_settings(flags)
     anyway = bool(flags.given["answer_anyway"])
     options = TurnOptions(answer=answers, answer_anyway=anyway, started=STARTED_AT)
     like = flags.turn("")

@@ -91,7 +91,9 @@ def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:
         " 'collected')",
         (job, QUEUE_FULL),
     ).fetchone()
-    return None if row[0] is None else int(row[0])
+    if row[0] is None:
+        return None
+    return int(row[0])
 
 
 def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:

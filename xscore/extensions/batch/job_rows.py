@@ -111,7 +111,9 @@ class BatchJob(Struct, frozen=True):
     @property
     def stage(self) -> Stage:
         """What its calls are for."""
-        return Stage.PURPOSE if self.recipe.writes == PURPOSES else Stage.JUDGE
+        if self.recipe.writes == PURPOSES:
+            return Stage.PURPOSE
+        return Stage.JUDGE
 
 
 class JobQuestion(Struct, frozen=True, kw_only=True):
@@ -156,7 +158,10 @@ def add_job(
 
     Requests name prompts by their place in `prompts`.
     """
-    cap = None if job.max_usd is None else money.picodollars(job.max_usd)
+    if job.max_usd is None:
+        cap = None
+    else:
+        cap = money.picodollars(job.max_usd)
     plan = msgspec.json.encode(job.recipe).decode()
     named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge, plan, cap)
     connection.execute(

@@ -186,7 +186,10 @@ class _ListRun(Struct):
             judged = min(self.judged.total(), self.plan.to_judge)
             unjudged = self.plan.to_judge - judged
             coverage = Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)
-            causes = {str(self.end.cause): unjudged} if unjudged else {}
+            if unjudged:
+                causes = {str(self.end.cause): unjudged}
+            else:
+                causes = {}
         of_models = []
         for warning in parts.warnings:
             if self.plan.to_judge or warning != REPLAY_NOTE:

@@ -237,7 +237,10 @@ class ListPlan(Struct, kw_only=True):
         settings = parts.settings.judge
         options = self.options
         reasons_from = settings.reasons_from if settings.reasons == "relevant" else 0.0
-        only = None if options.only is None else tuple(sorted(options.only))
+        if options.only is None:
+            only = None
+        else:
+            only = tuple(sorted(options.only))
         recipe = JobRecipe(
             provider=identity.provider,
             host=identity.host,

@@ -81,7 +81,9 @@ async def advance_job(
             reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
             # With --forget nothing is asked of the vendor, so a lost key or host does not matter.
-            return _abandon_open_batches(context) if forget else _unusable(context, error)
+            if forget:
+                return _abandon_open_batches(context)
+            return _unusable(context, error)
         try:
             run = _job_pass(context, reached, chunk=chunk, note=note, abandons=forget)
             return await _run_to_rest(run)

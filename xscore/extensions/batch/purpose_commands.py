@@ -158,7 +158,9 @@ def _confirm(parts: "PipelineParts", plan: PurposePlan, *, live: bool) -> None:
 
 def _batch_usd(plan: PurposePlan) -> Decimal | None:
     """Return what a batch costs; at a host without such a price the live one counts."""
-    return plan.live_usd if plan.batch_usd is None else plan.batch_usd
+    if plan.batch_usd is None:
+        return plan.live_usd
+    return plan.batch_usd
 
 
 def _render_plan(plan: PurposePlan, *, live: bool) -> str:

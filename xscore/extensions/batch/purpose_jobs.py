@@ -79,7 +79,8 @@ class PurposeCollector(ResultCollector):
 
     def enter_results(self, batch: Batch, chunk: ResultChunk) -> None:
         """Keep the lines of these results and enter what they cost, in one transaction."""
-        job, store = self.context.job, self.context.store
+        job = self.context.job
+        store = self.context.store
         numbers = {number for (_, number), _ in chunk}
         prompts = job_rows.read_prompts(self.context.connection, job.id, numbers)
         shown = PurposeRenderer(store, self._host, job).with_texts(prompts)

@@ -1,7 +1,8 @@
 """Prompts that ask for purposes, several in each, and what is kept of their replies.
 
-A line is kept if every identifier, path and number in it stands in what the model was shown, and if
-it gives no instructions: what a model says about text of strangers is data as well.
+A line is kept if every identifier, path and number in it stands in what the model was shown, and
+every word of judging; and if it gives no instructions: what a model says about text of strangers is
+data as well, and a judge is shown it beside others.
 Trade-off: a line with one name too many is dropped whole, and not asked for again.
 """
 
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from xscore.extensions.batch.purpose_subjects import Subject
 from xscore.platform import tokens
+from xscore.platform.patterns import compiled_late
 from xscore.platform.text import ellipsize, without_invisible
 from xscore.platform.text_names import names_in, stands_in
 from xscore.prompts.fences import escape_attribute, escape_tags, well_formed
@@ -29,6 +31,10 @@ REPLY_TOKENS = 30.0
 MOST_REPLY_TOKENS = 90
 _FRAME_TOKENS = 60
 _TAGS = "outline"
+_OF_JUDGING = compiled_late(
+    r"(?i)\b(?:scor(?:e|ing)|judg|rating|rank|relevan|irrelevan|prompt|instruct|candidate|memor)\w*"
+)
+"""Words by which a line speaks to the judge, unless the file speaks of such things itself."""
 
 
 def packs_of(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, ...]]:
@@ -100,6 +106,8 @@ def kept_line(line: str, subject: Subject) -> str:
         is_acronym = name.isalpha() and name.isupper()
         if not is_acronym and not stands_in(name.lower(), shown):
             return ""
+    if any(word.lower() not in shown for word in _OF_JUDGING.findall(text)):
+        return ""
     return text
 
 

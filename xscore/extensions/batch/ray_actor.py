@@ -196,7 +196,8 @@ class ChunkJudge:
     def _judge(
         self, resources: TurnResources, chunk: PackChunk, members: Sequence[Candidate]
     ) -> ModelJudge:
-        context, key = self._context, self._context.turns[chunk.question][1]
+        context = self._context
+        key = self._context.turns[chunk.question][1]
         provider = connect_provider(context.spec, self._settings)
         capability = context.capability
         if isinstance(provider, Adaptable) and capability is not None:

@@ -151,7 +151,10 @@ async def _scored(
 
     rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
     try:
-        dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
+        if cap_usd is None:
+            dollars = None
+        else:
+            dollars = ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
         dataset = ray.data.from_items(
             rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)
         ).map_batches(

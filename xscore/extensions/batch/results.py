@@ -276,7 +276,10 @@ def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQues
             f"the judge of job {job.id} scored under other rules than today's",
             hint="Submit the list again: what has not changed comes from the cache.",
         )
-    only = None if job.recipe.only is None else frozenset(job.recipe.only)
+    if job.recipe.only is None:
+        only = None
+    else:
+        only = frozenset(job.recipe.only)
     memories = fetch_list_memories(parts, job.recipe.scope, only=only).of_repository()
     work = uncommitted_work(
         parts.store.connection, parts.root, parts.settings.index, now=parts.clock()

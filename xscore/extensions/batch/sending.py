@@ -386,7 +386,10 @@ class BatchSender:
                 limits, requests=max(1, min(limits.requests, refused // DIVISOR_AFTER_FULL))
             )
         tightest = context.ledger.tightest_cap(context.connection, now=context.clock())
-        usd = None if tightest is None else max(Decimal(0), tightest.left_usd)
+        if tightest is None:
+            usd = None
+        else:
+            usd = max(Decimal(0), tightest.left_usd)
         filled = self._renderer.fill(lines, planned, mark=mark, limits=replace(limits, usd=usd))
         if not filled.taken and filled.limit:
             self._hold_back(filled.limit)

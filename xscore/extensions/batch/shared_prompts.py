@@ -122,7 +122,8 @@ def plan_shared_units(
             count = ceil(len(askers) / fits)
             # Runs of nearly equal length: six questions, of which four fit, are three and three.
             for at in range(count):
-                first, end = at * len(askers) // count, (at + 1) * len(askers) // count
+                first = at * len(askers) // count
+                end = (at + 1) * len(askers) // count
                 units.append(SharedUnit(shared, tuple(askers[first:end])))
     return units
 

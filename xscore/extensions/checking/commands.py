@@ -93,7 +93,10 @@ def check(
 
     async def run(open_: "Pipeline") -> CheckReport:
         root = open_.store.root
-        change = change_given(root, diff) if revision == "-" else change_since(root, revision)
+        if revision == "-":
+            change = change_given(root, diff)
+        else:
+            change = change_since(root, revision)
         change = _with_message(change, message)
         return await check_change(open_.parts, change, limit=limit, list_all=list_all)
 
@@ -104,7 +107,9 @@ def check(
         flags.terminal.lines(render_check_account(report))
     if report.is_interrupted:
         return ExitCode.INTERRUPTED
-    return ExitCode.PARTLY if exit_code and report.findings else ExitCode.DONE
+    if exit_code and report.findings:
+        return ExitCode.PARTLY
+    return ExitCode.DONE
 
 
 def _with_message(change: Change, message: Path | None) -> Change:

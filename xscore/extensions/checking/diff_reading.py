@@ -81,7 +81,8 @@ class _FileHead:
 
     def names(self) -> tuple[str, str]:
         """Return the old and the new name; empty where there is no such file."""
-        old, new = self.old, self.new
+        old = self.old
+        new = self.new
         if not (old or new):
             # A change of the mode, a binary or an empty file: only the first line has the name.
             old = new = _common_name(self.git_names)
@@ -131,7 +132,9 @@ class _DiffReader:
 
     def _read_hunk(self, lines: Iterator[str], hunk: re.Match[str], body: _FileBody) -> None:
         """Read the lines that the head of a hunk counts; a count that is left out is 1."""
-        old_left, at, new_left = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
+        old_left = int(hunk[1] or 1)
+        at = int(hunk[2])
+        new_left = int(hunk[3] or 1)
         while old_left > 0 or new_left > 0:
             line = next(lines, None)
             if line is None:
@@ -140,14 +143,17 @@ class _DiffReader:
             if mark == "+":
                 body.spans.append((at, at))
                 self._keep_line(body.added, line)
-                at, new_left = at + 1, new_left - 1
+                at = at + 1
+                new_left = new_left - 1
             elif mark == "-":
                 # Removed lines count as a change of the two lines around them.
                 body.spans.append((max(at - 1, 1), at))
                 self._keep_line(body.removed, line)
                 old_left -= 1
             elif mark != "\\":
-                at, old_left, new_left = at + 1, old_left - 1, new_left - 1
+                at = at + 1
+                old_left = old_left - 1
+                new_left = new_left - 1
 
     def _keep_line(self, kept: list[str], line: str) -> None:
         if self.lines_left > 0:
@@ -195,12 +201,16 @@ def _file_name(rest: str) -> str:
         name = _unquoted(rest)
     else:
         name = rest.partition("\t")[0].rstrip("\r")
-    return name if name == _NOWHERE else _without_prefix(name)
+    if name == _NOWHERE:
+        return name
+    return _without_prefix(name)
 
 
 def _without_prefix(name: str) -> str:
     prefix = _PREFIX.match(name)
-    return name[prefix.end() :] if prefix else name
+    if prefix:
+        return name[prefix.end() :]
+    return name
 
 
 def _common_name(names: str) -> str:
@@ -208,7 +218,8 @@ def _common_name(names: str) -> str:
     if names.startswith('"'):
         return _without_prefix(_unquoted(names))
     middle = len(names) // 2
-    first, second = _without_prefix(names[:middle]), _without_prefix(names[middle + 1 :])
+    first = _without_prefix(names[:middle])
+    second = _without_prefix(names[middle + 1 :])
     return first if first == second else ""
 
 
@@ -233,7 +244,8 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 def _joined(spans: list[LineSpan]) -> Iterator[LineSpan]:
     """Join spans that touch."""
-    first, last = 0, -1
+    first = 0
+    last = -1
     for start, end in spans:
         if last >= 0 and start <= last + 1:
             last = max(last, end)

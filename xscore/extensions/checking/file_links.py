@@ -60,7 +60,8 @@ def linked_files(
             (touched if is_touched else rest).append(candidate.id)
     linked: dict[str, LinkedFile] = {}
     inside = frozenset(change.paths)
-    touched, rest = touched[:MOST_TOUCHED], rest[:MOST_TOUCHED]
+    touched = touched[:MOST_TOUCHED]
+    rest = rest[:MOST_TOUCHED]
     for id_, linked_path, edge in _links(store, touched, path_of, inside):
         _count_touched(linked.setdefault(linked_path, LinkedFile()), edge, id_, name_of)
     files = [file_id(path) for path in sorted(inside)]
@@ -70,7 +71,8 @@ def linked_files(
 
 
 def _overlaps(candidate: Candidate, spans: Iterable[LineSpan]) -> bool:
-    first, last = candidate.start_line, candidate.end_line
+    first = candidate.start_line
+    last = candidate.end_line
     return any(start <= last and end >= first for start, end in spans)
 
 
@@ -82,7 +84,10 @@ def _links(
     prefix = file_id("")
     for edge in store.edges_touching(ids) if ids else ():
         near, far = (edge.source, edge.target) if edge.source in near_ends else _turned(edge)
-        path = far.removeprefix(prefix) if far.startswith(prefix) else path_of.get(far, "")
+        if far.startswith(prefix):
+            path = far.removeprefix(prefix)
+        else:
+            path = path_of.get(far, "")
         if path and path not in inside:
             yield near, path, edge
 

@@ -158,7 +158,8 @@ def history_figures(history: CommitHistory, changed: Iterable[str]) -> HistoryFi
     folders: dict[str, dict[str, _Weight]] = {path: {} for path in changed_paths}
     commits_of: dict[str, int] = {}
     for place, commit in enumerate(history.commits):
-        weight, fading = 1 / math.log1p(len(commit.files)), 0.5 ** (place / HALVED_AFTER)
+        weight = 1 / math.log1p(len(commit.files))
+        fading = 0.5 ** (place / HALVED_AFTER)
         touched = changed_paths.intersection(commit.files)
         for path in commit.files:
             counts[path] = counts.get(path, 0) + 1
@@ -184,7 +185,8 @@ def history_figures(history: CommitHistory, changed: Iterable[str]) -> HistoryFi
 def _completeness(history: CommitHistory, changed: frozenset[str]) -> Completeness:
     with_all = with_all_alone = with_half = with_half_alone = larger = as_large = 0
     for commit in history.commits:
-        files, common = len(commit.files), len(changed.intersection(commit.files))
+        files = len(commit.files)
+        common = len(changed.intersection(commit.files))
         larger += files > len(changed)
         as_large += files == len(changed)
         if common == len(changed):

@@ -127,7 +127,9 @@ def columns_of(values: Sequence[Figures], situation: Situation) -> list[list[flo
 def _columns_of_file(figures: Figures, situation: Situation) -> list[float]:
     value = dict(zip(FIGURES, figures, strict=True))
     logarithm = {name: math.log(value[name] + FLOOR) for name in _LOGARITHMS}
-    test, document, settings = value["is_test"], value["is_document"], value["is_settings"]
+    test = value["is_test"]
+    document = value["is_document"]
+    settings = value["is_settings"]
     code = 1 - min(1.0, test + document + settings)
     without_history = 1 - situation.best_together
     commits = math.log1p(situation.companion_commits) / 5

@@ -80,7 +80,9 @@ def history_booster(scores: Mapping[str, float], reasons: Mapping[str, tuple[str
     def history(candidate: Candidate, _context: BoostContext) -> Boost | None:
         amount = HISTORY_BOOST * scores.get(candidate.path, 0.0)
         why = next(iter(reasons.get(candidate.path, ())), "")
-        return Boost("history", amount, why) if amount >= 0.001 and why else None
+        if amount >= 0.001 and why:
+            return Boost("history", amount, why)
+        return None
 
     return history
 

@@ -47,7 +47,9 @@ def _result(finding: Finding) -> dict[str, Json]:
     text = one_line(f"{finding_place(finding)} {HEADS[finding.kind]}: {reasons}")
     region: dict[str, Json] = {"startLine": max(finding.line, 1)}
     # A memory that cites nothing stands at the root.
-    uri = quote(finding.path, safe="/%") if finding.path else "."
+    uri = "."
+    if finding.path:
+        uri = quote(finding.path, safe="/%")
     place: dict[str, Json] = {"artifactLocation": {"uri": uri}, "region": region}
     return {
         "ruleId": str(finding.kind),

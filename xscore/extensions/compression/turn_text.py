@@ -106,7 +106,9 @@ def shortened_words(words: str, level: Level) -> str:
     sentences = [sentence.strip() for sentence in _SENTENCE.split(words)]
     sentences = [sentence for sentence in sentences if _says_something(sentence)]
     if level is Level.FIRST_SENTENCE:
-        return ellipsize(sentences[0], FIRST_SENTENCE_CHARS) if sentences else ""
+        if sentences:
+            return ellipsize(sentences[0], FIRST_SENTENCE_CHARS)
+        return ""
     return "\n".join(_telling_sentences(sentences))
 
 
@@ -177,5 +179,9 @@ def call_name(call: LoggedCall) -> str:
 
 def _outcome(call: LoggedCall) -> str:
     if call.outcome is CallOutcome.FAILED:
-        return f" → exit {call.exit_code}" if call.exit_code is not None else " → failed"
-    return " → not allowed by the user" if call.outcome is CallOutcome.REFUSED else ""
+        if call.exit_code is not None:
+            return f" → exit {call.exit_code}"
+        return " → failed"
+    if call.outcome is CallOutcome.REFUSED:
+        return " → not allowed by the user"
+    return ""

@@ -239,4 +239,6 @@ def _checked_download(address: str, reply: _Reply, *, is_conditional: bool) -> D
 
 def _sendable(value: str, most_chars: int) -> str:
     """Return what the host gets back when it is asked again; empty if that cannot be sent."""
-    return value[:most_chars] if value.isascii() and value.isprintable() else ""
+    if value.isascii() and value.isprintable():
+        return value[:most_chars]
+    return ""

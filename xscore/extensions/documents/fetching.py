@@ -93,7 +93,8 @@ class DocumentFetcher:
 
     def _unchanged(self, record: FetchRecord) -> KeptDocument:
         """Update a document's date: its text is unchanged."""
-        now, connection = self._store.clock(), self._store.connection
+        now = self._store.clock()
+        connection = self._store.connection
         with transaction(connection):
             passages = date_document(connection, record.place, now=now)
             write_record(connection, replace(record, fetched_at=now))

@@ -41,13 +41,17 @@ def place_of_file(root: Path, name: str, *, folder: Path) -> str:
         # `~` begins the home folder in a place, but may begin the name of a file as well.
         return portable_name(f"./{inside}" if inside.startswith("~") else inside)
     at_home = _relative(path, Path.home())
-    return f"~/{portable_name(at_home)}" if at_home else portable_name(str(path))
+    if at_home:
+        return f"~/{portable_name(at_home)}"
+    return portable_name(str(path))
 
 
 def path_of_place(root: Path, place: str) -> Path:
     """Return the path of a file by its place."""
     path = _expanded(native_name(place))
-    return path if path.is_absolute() else root / path
+    if path.is_absolute():
+        return path
+    return root / path
 
 
 def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFile:
@@ -72,7 +76,9 @@ def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFil
 
 def _expanded(name: str) -> Path:
     """Return the path of a name in which `~/` is the home folder, as a shell reads it."""
-    return Path(name).expanduser() if name.startswith(_HOME) else Path(name)
+    if name.startswith(_HOME):
+        return Path(name).expanduser()
+    return Path(name)
 
 
 def _relative(path: Path, folder: Path) -> str | None:

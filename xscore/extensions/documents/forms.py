@@ -47,7 +47,8 @@ def is_unmarked_utf_16(data: bytes) -> bool:
     """Whether these bytes are most likely text in UTF-16 that does not say so: every other one is
     zero, and the others are not."""
     start = data[:_FIRST_BYTES]
-    even, odd = start[::2], start[1::2]
+    even = start[::2]
+    odd = start[1::2]
     few, many = sorted((even.count(0), odd.count(0)))
     return len(odd) > 0 and few == 0 and many > MOSTLY * len(odd)
 

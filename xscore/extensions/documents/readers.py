@@ -135,7 +135,9 @@ def _read_docx(job: ReadingJob) -> ParsedDocument:
 
 def _paragraph_text(paragraph: Any) -> str:
     text = str(paragraph.text).strip()
-    style = str(paragraph.style.name) if paragraph.style is not None else ""
+    style = ""
+    if paragraph.style is not None:
+        style = str(paragraph.style.name)
     heading = _HEADING_STYLE.match(style)
     if heading and text:
         return f"{'#' * int(heading[1])} {one_line(text)}"
@@ -170,7 +172,9 @@ def _read_html(job: ReadingJob) -> ParsedDocument:
     )
     cut = passages_of_text(_without_escapes(text or ""))
     match = _TITLE.search(data)
-    title = html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+    title = ""
+    if match:
+        title = html.unescape(match[1].decode("utf-8", "replace"))
     return _document(job, title, cut)
 
 
@@ -186,9 +190,13 @@ def _html_data(job: ReadingJob) -> bytes:
 def _charset_of_page(data: bytes) -> str:
     """Return the encoding that a page says it has; empty: it says none that can be true."""
     named = _META_CHARSET.search(data[:_META_BYTES])
-    name = named[1].decode().lower() if named else ""
+    name = ""
+    if named:
+        name = named[1].decode().lower()
     # What says this in letters of one byte is not written in letters of two.
-    return "" if name.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs")) else name
+    if name.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs")):
+        return ""
+    return name
 
 
 def _decoded_as(data: bytes, charset: str) -> str | None:

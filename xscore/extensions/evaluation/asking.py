@@ -66,7 +66,8 @@ class AskedCase(Struct, frozen=True):
 
     def record(self, parts: PipelineParts, run: str) -> CaseRecord:
         """Return its record. parts: those that it was asked with."""
-        ranking, answer = self.ranking, self.answer
+        ranking = self.ranking
+        answer = self.answer
         candidates = self._candidates()
         case = self.case_of_entities()
         k = parts.settings.selection.top_k

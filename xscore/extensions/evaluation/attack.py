@@ -177,7 +177,9 @@ async def run_attack(
 def _as_opened(copy: PipelineParts, parts: PipelineParts) -> PipelineParts:
     """Return the parts of the copy with what those of the repository were opened with."""
     copy = replace(copy, resources_opener=parts.resources_opener)
-    return with_adapted_judge(copy, parts.adapt_judge) if parts.adapt_judge else copy
+    if parts.adapt_judge:
+        return with_adapted_judge(copy, parts.adapt_judge)
+    return copy
 
 
 def _settings_of_copy(settings: Settings) -> Settings:
@@ -230,7 +232,8 @@ class _Attack(Struct, frozen=True):
         return self._report(families, runs)
 
     def _report(self, families: Sequence[FamilyResult], runs: Sequence[_PoolRun]) -> AttackReport:
-        judge, spent = self.copy.judge, _spent(runs)
+        judge = self.copy.judge
+        spent = _spent(runs)
         warnings = [warning for run in runs for warning in run.warnings]
         return AttackReport(
             judge=judge.name,
@@ -305,7 +308,9 @@ class _Attack(Struct, frozen=True):
         self.parts.observer.stage(f"judging {called}")
         answer = await run_turn(self._within_cap(spent), self._turn(), options)
         charged = self._charge(answer)
-        observed = _observe(self.copy, self.hosts, rankings[0], answer) if rankings else None
+        observed = None
+        if rankings:
+            observed = _observe(self.copy, self.hosts, rankings[0], answer)
         if not answer.coverage.unjudged:
             return _PoolRun(observed, charged)
         ended = next(iter(answer.unjudged.by_cause), "unjudged")
@@ -316,7 +321,9 @@ class _Attack(Struct, frozen=True):
         """Return the parts with what the repository's caps leave for the rest."""
         cost = spent.cost_usd or Decimal(0)
         caps_left = [cap.left_usd for cap in list_caps_left(self.parts, spent=cost)]
-        return with_cap(self.copy, max(Decimal(0), min(caps_left))) if caps_left else self.copy
+        if caps_left:
+            return with_cap(self.copy, max(Decimal(0), min(caps_left)))
+        return self.copy
 
     def _charge(self, answer: Answer) -> StageUsage:
         """Enter the calls of a turn in the repository's ledger; return what they cost."""

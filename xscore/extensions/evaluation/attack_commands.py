@@ -110,4 +110,6 @@ def _effect_line(effect: Effect) -> str:
 
 
 def _score(score: float | None) -> str:
-    return "unjudged" if score is None else f"{score:.2f}"
+    if score is None:
+        return "unjudged"
+    return f"{score:.2f}"

@@ -128,7 +128,9 @@ def _host(root: Path, place: Place, candidate: Candidate) -> Host | None:
         candidate.end_line,
         text,
     )
-    return host if write_into(host, "x") is not None else None
+    if write_into(host, "x") is not None:
+        return host
+    return None
 
 
 def write_into(host: Host, words: str) -> str | None:
@@ -160,12 +162,17 @@ def _in_config(host: Host, lines: Sequence[str], words: str) -> str | None:
 
 
 def _in_code(host: Host, lines: Sequence[str], words: str) -> str | None:
-    position = _first_statement(host) if host.language == "python" else _before_the_end(host, lines)
+    if host.language == "python":
+        position = _first_statement(host)
+    else:
+        position = _before_the_end(host, lines)
     if position is None:
         return None
     after, indent = position
     written = _code_line(host, words)
-    return _with_lines(lines, after, [indent + written]) if written else None
+    if written:
+        return _with_lines(lines, after, [indent + written])
+    return None
 
 
 def _code_line(host: Host, words: str) -> str:
@@ -174,8 +181,12 @@ def _code_line(host: Host, words: str) -> str:
         form = _STRING_OF_LANGUAGE.get(host.language, "")
         return form.replace("{}", json.dumps(words, ensure_ascii=False))
     if host.place is Place.DOCSTRING:
-        return f'"""{words}"""' if host.language == "python" else f"/** {words} */"
-    return f"# {words}" if host.language in _HASHES else f"// {words}"
+        if host.language == "python":
+            return f'"""{words}"""'
+        return f"/** {words} */"
+    if host.language in _HASHES:
+        return f"# {words}"
+    return f"// {words}"
 
 
 def _first_statement(host: Host) -> tuple[int, str] | None:

@@ -128,7 +128,9 @@ def score_case(parts: PipelineParts, case: EvalCase, turn: Turn, ranking: Rankin
 def _weights(parts: PipelineParts) -> list[float]:
     """Return the weights to try; one that the user has chosen is the only one."""
     chosen = parts.settings.selection.words
-    return sorted({*WEIGHTS, WORDS_WEIGHT}) if chosen is None else [chosen]
+    if chosen is None:
+        return sorted({*WEIGHTS, WORDS_WEIGHT})
+    return [chosen]
 
 
 def refuse_words(judge: JudgeDescription) -> None:

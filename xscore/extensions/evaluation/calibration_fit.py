@@ -225,7 +225,10 @@ def choose_weight(cases: Sequence[ScoredCase], *, in_force: float) -> float:
 
     Only one that is better by more than a standard error replaces the one in force.
     """
-    weights = set.intersection(*(set(case.gold_ranks) for case in cases)) if cases else set()
+    if cases:
+        weights = set.intersection(*(set(case.gold_ranks) for case in cases))
+    else:
+        weights = set()
     if in_force not in weights:
         return in_force
     gains: dict[float, list[float]] = {}
@@ -328,7 +331,8 @@ def choose_cuts(
         if figures.mean_kept > kept_limit:
             break
         if figures.recall > best_recall:
-            best, best_recall = cuts, figures.recall
+            best = cuts
+            best_recall = figures.recall
         if figures.recall >= recall:
             break
     return best
@@ -341,7 +345,8 @@ def _score_at(score_map: ScoreMap, bar: float) -> float:
             continue
         if place == 0:
             return score_map.scores[0]
-        low, high = score_map.shares[place - 1], share
+        low = score_map.shares[place - 1]
+        high = share
         part = (bar - low) / (high - low)
         before = score_map.scores[place - 1]
         return before + part * (score_map.scores[place] - before)

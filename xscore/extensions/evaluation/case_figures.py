@@ -161,11 +161,15 @@ def _precision_at_coverage(cases: Sequence[MeasuredCase]) -> tuple[SurestCases, 
 
 
 def _figure(name: str, case: MeasuredCase) -> float:
-    return 0.0 if case.figures is None else float(getattr(case.figures, name))
+    if case.figures is None:
+        return 0.0
+    return float(getattr(case.figures, name))
 
 
 def _is_right(case: MeasuredCase) -> float:
-    return 0.0 if case.figures is None else case.figures.any_kept
+    if case.figures is None:
+        return 0.0
+    return case.figures.any_kept
 
 
 def _mean(

@@ -188,7 +188,9 @@ def _figures(evaluation: Evaluation, judge: JudgeQuality) -> str:
 
 
 def _no_gold_line(no_gold: NoGoldQuality) -> str:
-    return "\n" + _no_gold(no_gold) if no_gold.cases else ""
+    if no_gold.cases:
+        return "\n" + _no_gold(no_gold)
+    return ""
 
 
 def _no_gold(no_gold: NoGoldQuality) -> str:

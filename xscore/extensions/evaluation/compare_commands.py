@@ -141,7 +141,9 @@ def _recording(record: Path | None, replay: Path | None) -> Recording | None:
         )
     if replay is not None:
         return Recording.open(replay, sends=False)
-    return Recording.open(record, sends=True) if record is not None else None
+    if record is not None:
+        return Recording.open(record, sends=True)
+    return None
 
 
 class _AllRuns(Struct, frozen=True, kw_only=True):

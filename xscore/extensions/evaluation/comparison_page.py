@@ -141,7 +141,8 @@ def _spread(name: str, difference: PairedDifference) -> Spread:
         colour = BETTER if difference.difference > 0 else WORSE
     low = high = difference.difference
     if difference.interval is not None:
-        low, high = difference.interval.low, difference.interval.high
+        low = difference.interval.low
+        high = difference.interval.high
     cells = ", ".join(figure_cells(difference))
     label = ellipsize(name, LABEL_CHARS)
     return Spread(label, f"{name}: {cells}", colour, low, difference.difference, high)

@@ -67,7 +67,8 @@ def calibration_bins(
         gold[at] += is_gold
     calibration: list[CalibrationBin] = []
     for at in range(bins):
-        low, high = at / bins, (at + 1) / bins
+        low = at / bins
+        high = (at + 1) / bins
         calibration.append(CalibrationBin(low, high, memories[at], gold[at]))
     return tuple(calibration)
 

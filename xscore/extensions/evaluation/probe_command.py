@@ -114,7 +114,8 @@ def render_probe(report: ProbeReport, *, verbose: bool = False) -> str:
 
 
 def _task_lines(task: ProbedTask, *, verbose: bool) -> list[str]:
-    with_part, without_part = task.with_part, task.without_part
+    with_part = task.with_part
+    without_part = task.without_part
     lines = [bold(f"{one_line(task.id)}  “{ellipsize(one_line(task.task), TASK_CHARS)}”")]
     lines.append(f"  with     {_turn_words(with_part)}")
     lines.append(f"  without  {_turn_words(without_part)}")
@@ -180,7 +181,9 @@ def _name(memory: ProbedMemory) -> str:
     if memory.path:
         return one_line(f"{memory.path}::{memory.entity}" if memory.entity else memory.path)
     title = ellipsize(one_line(memory.title), TASK_CHARS)
-    return f"{memory.kind}  {title}" if title else f"{memory.kind}  {memory.id}"
+    if title:
+        return f"{memory.kind}  {title}"
+    return f"{memory.kind}  {memory.id}"
 
 
 def _answer_lines(name: str, answer: str, *, verbose: bool) -> list[str]:

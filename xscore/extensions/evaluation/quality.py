@@ -138,7 +138,9 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """The command's exit code."""
         code = list_exit_code(self.coverage, self.ended)
-        return ExitCode.PARTLY if code == ExitCode.DONE and self.left_out else code
+        if code == ExitCode.DONE and self.left_out:
+            return ExitCode.PARTLY
+        return code
 
     @property
     def worst(self) -> tuple[QuestionResult, ...]:
@@ -227,7 +229,9 @@ def figures_of(quality: JudgeQuality | None, kept: float | None) -> dict[str, fl
     kept: how many were kept; None: not known.
     """
     if quality is None:
-        return {} if kept is None else {"kept": kept, "silent": float(not kept)}
+        if kept is None:
+            return {}
+        return {"kept": kept, "silent": float(not kept)}
     return {
         "recall": quality.chosen.recall,
         "recall_at_k": quality.ranked.recall,

@@ -184,6 +184,8 @@ def judge_of(
 
     def adapt(judge: JudgeDescription) -> JudgeDescription:
         named = variant.judge(judge)
-        return named if recording is None else recording.judge(named)
+        if recording is None:
+            return named
+        return recording.judge(named)
 
     return adapt

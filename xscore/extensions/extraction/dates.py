@@ -34,7 +34,9 @@ def with_absolute_dates(text: str, said_on: date) -> str:
 
     def dated(match: re.Match[str]) -> str:
         day = _day_of(match, said_on)
-        return match[0] if day is None else f"{match[0]} ({day.isoformat()})"
+        if day is None:
+            return match[0]
+        return f"{match[0]} ({day.isoformat()})"
 
     return _RELATIVE.sub(dated, text)
 
@@ -56,7 +58,9 @@ def _day_of(match: re.Match[str], said_on: date) -> date | None:
 
 
 def _number(word: str) -> int:
-    return int(word) if word.isdigit() else _NUMBERS[word.lower()]
+    if word.isdigit():
+        return int(word)
+    return _NUMBERS[word.lower()]
 
 
 def _weekday(which: str, weekday: str, said_on: date) -> date:
@@ -84,7 +88,8 @@ def _period(span: str, unit: str, said_on: date) -> date:
 
 def _end_of_month(months: int) -> date:
     """months: since the year 0."""
-    year, month = months // 12, months % 12 + 1
+    year = months // 12
+    month = months % 12 + 1
     return date(year, month, calendar.monthrange(year, month)[1])
 
 

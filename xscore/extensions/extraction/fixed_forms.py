@@ -239,7 +239,10 @@ def topic_of(text: str) -> str:
 def _liked(text: str) -> str:
     """Return a key for a preference that names no purpose: the first two words of what is liked."""
     match = _LIKED.search(text)
-    words = re.findall(r"[\w.-]+", match["liked"]) if match else []
+    if match:
+        words = re.findall(r"[\w.-]+", match["liked"])
+    else:
+        words = []
     return _slug(" ".join([word for word in words if word.lower() not in _FILLERS][:2]))
 
 

@@ -144,7 +144,10 @@ class _Keeper:
     def take_back(self, retractions: Iterable[Retraction]) -> None:
         """Supersede what was inferred in earlier sessions and is taken back in this one."""
         named = [retraction for retraction in retractions if retraction.named]
-        layers = [Layer.PROJECT, Layer.GOVERNANCE, Layer.USER] if named else []
+        if named:
+            layers = [Layer.PROJECT, Layer.GOVERNANCE, Layer.USER]
+        else:
+            layers = []
         for layer in layers:
             connection = self._home_of(layer)
             if connection is None:
@@ -283,7 +286,9 @@ class _Keeper:
         return self._known[layer]
 
     def _home_of(self, layer: Layer) -> Connection | None:
-        return self._user_connection if layer is Layer.USER else self._store.connection
+        if layer is Layer.USER:
+            return self._user_connection
+        return self._store.connection
 
 
 def _key_of_preference(said_fact: SaidFact) -> str:

@@ -252,7 +252,9 @@ def _reports_another(lowered: str) -> bool:
         before = lowered[max(0, spoke.start() - 80) : spoke.start()].split()
         while len(before) > 1 and before[-1] in _BETWEEN:
             del before[-1]
-        subject = _NO_LETTER.split(before[-1])[-1] if before else ""
+        subject = ""
+        if before:
+            subject = _NO_LETTER.split(before[-1])[-1]
         # A sentence that begins with the verb is an order, and after a comma another one begins.
         if subject and not _PRONOUN.match(subject) and subject not in _NOT_ANOTHER:
             return True
@@ -357,7 +359,9 @@ def _without_quotations(message: str) -> str:
 
 
 def _without_words(quotation: str) -> str:
-    return quotation if len(quotation.split()) < _QUOTED_WORDS else _blank(quotation)
+    if len(quotation.split()) < _QUOTED_WORDS:
+        return quotation
+    return _blank(quotation)
 
 
 def _blank(text: str) -> str:

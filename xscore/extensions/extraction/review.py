@@ -99,7 +99,8 @@ def review_by_ids(
 
     Raises NothingMatched, and UsageError for an id that is to be accepted and rejected.
     """
-    accept, reject = tuple(dict.fromkeys(accept)), tuple(dict.fromkeys(reject))
+    accept = tuple(dict.fromkeys(accept))
+    reject = tuple(dict.fromkeys(reject))
     for identifier in (*accept, *reject):
         find_open_fact(store, identifier)
         if identifier in accept and identifier in reject:

@@ -35,7 +35,8 @@ class XscoreRetriever(BaseRetriever):
         memories = json.loads(answer.bundle or '{"memories": []}')["memories"]
         documents: list[Document] = []
         for memory in memories:
-            text, memory_id = memory.pop("text"), memory.pop("id")
+            text = memory.pop("text")
+            memory_id = memory.pop("id")
             documents.append(Document(page_content=text, id=memory_id, metadata=memory))
         return documents
 

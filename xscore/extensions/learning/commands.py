@@ -247,7 +247,10 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
             f"there is no open session on {where}", hint="`xscore session list` lists all."
         )
     is_one = branch is None and not merged
-    body = record_json(closed[0]) if is_one else {"closed": [*map(record_json, closed)]}
+    if is_one:
+        body = record_json(closed[0])
+    else:
+        body = {"closed": [*map(record_json, closed)]}
     if flags.terminal.as_json or not flags.terminal.quiet:
         none = "the last merge brought in no branch with an open session"
         flags.terminal.print_result(body, "\n".join(map(_closed_line, closed)), none=none)
@@ -257,7 +260,10 @@ def _close_requested(
     store: "Store", branch: str | None, *, merged: bool
 ) -> tuple[ClosedSession, ...]:
     if merged or branch is not None:
-        branches = merged_branches(store.root.path) if branch is None else (branch,)
+        if branch is None:
+            branches = merged_branches(store.root.path)
+        else:
+            branches = (branch,)
         return close_branches(store, branches, now=store.clock())
     session = current_session(store)
     if session:

@@ -1,56 +1,96 @@
-"""How the scores of a list lie, as a small picture for a notebook: twenty bars and their numbers in
-words.
+"""How the scores of a list lie, for a notebook: a row for each kind, with twenty bars and exact
+numbers beside them.
 
-It takes the color of the text around it, so it is right in the light and in the dark. Computes from
-scores alone, and no text of others is in it. Trade-off: the heights are by square roots, so that a
-few good scores are seen beside thousands of low ones; the numbers in words are exact.
+The bars are plain boxes in colors that show on white and on black, since JupyterLab takes pictures
+out of a notebook that is not trusted, and leaves boxes. Computes from scores and names of kinds,
+which are escaped. Trade-off: heights are by square roots, so that a few good scores are seen beside
+thousands of low ones, and the line of the cut stands at the nearest of twenty steps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from html import escape
 from math import sqrt
+from statistics import median
+
+from xscore.platform.text import ellipsize, one_line
+from xscore.records.judgment import SCORE_TOLERANCE
 
 BINS = 20
-BAR_PX, HEIGHT_PX, LABEL_PX = 16, 60, 16
+BAR_PX, HEIGHT_PX = 13, 40
+MOST_KINDS = 12
 LEAST_SCORES = 2
 """Fewer are not a distribution: the table says it all."""
+_PASSING_COLOR, _OTHER_COLOR, _LINE_COLOR = "#c0407e", "#8d93a5", "#6f7686"
+_LEFT = "text-align: left"
+_KIND_CHARS = 40
+Scores = Sequence[float | None]
 
 
-def distribution_svg(scores: Iterable[float | None]) -> str:
-    """Return the picture; empty where there are too few scores."""
-    counts = _counts(scores)
-    if sum(counts) < LEAST_SCORES:
+def distribution_html(scores_by_kind: Mapping[str, Scores], *, cut: float) -> str:
+    """Return the rows, the largest kinds first; empty where there are too few scores.
+
+    cut: the score from which on bars are colored. An unjudged memory has no score.
+    """
+    scored: dict[str, list[float]] = {}
+    for kind, scores in scores_by_kind.items():
+        judged = [score for score in scores if score is not None]
+        if judged:
+            scored[kind] = judged
+    total = sum(map(len, scored.values()))
+    if total < LEAST_SCORES:
         return ""
-    tallest = sqrt(max(counts))
-    bars: list[str] = []
-    for place, count in enumerate(counts):
-        height = round(HEIGHT_PX * sqrt(count) / tallest, 1)
-        if count:
-            bars.append(
-                f'<rect x="{place * BAR_PX + 1}" y="{HEIGHT_PX - height:.1f}" width="{BAR_PX - 2}"'
-                f' height="{height}"><title>{_bin_words(place, count)}</title></rect>'
-            )
-    width = BINS * BAR_PX
-    labels = "".join(
-        f'<text x="{share * width:.0f}" y="{HEIGHT_PX + LABEL_PX - 3}" text-anchor="{anchor}"'
-        f' font-size="11">{share:g}</text>'
-        for share, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
-    )
-    words = "; ".join(_bin_words(place, count) for place, count in enumerate(counts) if count)
-    return (
-        f'<svg role="img" aria-label="Scores: {words}" width="{width}"'
-        f' height="{HEIGHT_PX + LABEL_PX}" viewBox="0 0 {width} {HEIGHT_PX + LABEL_PX}"'
-        f' fill="currentColor">{"".join(bars)}{labels}</svg>'
-    )
+    largest = sorted(scored, key=lambda kind: -len(scored[kind]))[:MOST_KINDS]
+    rows = "".join(_row(kind, scored[kind], cut) for kind in largest)
+    left_out = len(scored) - len(largest)
+    rest = f"<p>and {left_out:,} smaller kinds</p>" if left_out else ""
+    return f"<table>{_heads(cut)}{rows}</table>{rest}"
 
 
-def _counts(scores: Iterable[float | None]) -> Sequence[int]:
+def _heads(cut: float) -> str:
+    half = f"display: inline-block; width: {BINS * BAR_PX // 2}px"
+    axis = (
+        f'<span style="{half}; {_LEFT}">scores from 0</span>'
+        f'<span style="{half}; text-align: right">to 1</span>'
+    )
+    numbers = ("scored", f"{cut:.2g} or more", "median", "best")
+    heads = "".join(f"<th>{name}</th>" for name in numbers)
+    return f'<tr><th style="{_LEFT}">kind</th><th style="{_LEFT}">{axis}</th>{heads}</tr>'
+
+
+def _row(kind: str, scores: Sequence[float], cut: float) -> str:
+    name = escape(ellipsize(one_line(kind), _KIND_CHARS))
+    passing = sum(score >= cut - SCORE_TOLERANCE for score in scores)
+    numbers = (
+        f"{len(scores):,}",
+        f"{passing:,}",
+        f"{median(scores):.2f}",
+        f"{max(scores):.2f}",
+    )
+    cells = "".join(f"<td>{number}</td>" for number in numbers)
+    head = f'<td style="{_LEFT}">{name}</td>'
+    bars = f'<td style="{_LEFT}; white-space: nowrap; line-height: 1">{_bars(scores, cut)}</td>'
+    return f"<tr>{head}{bars}{cells}</tr>"
+
+
+def _bars(scores: Sequence[float], cut: float) -> str:
     counts = [0] * BINS
     for score in scores:
-        if score is not None:
-            # 1 belongs to the last bar.
-            counts[min(BINS - 1, int(score * BINS))] += 1
-    return counts
+        # 1 belongs to the last bar.
+        counts[min(BINS - 1, int(score * BINS))] += 1
+    tallest = sqrt(max(counts))
+    line_at = round(cut * BINS)
+    boxes: list[str] = []
+    for place, count in enumerate(counts):
+        if place == line_at:
+            boxes.append(_box(1, HEIGHT_PX, _LINE_COLOR, f"the cut: {cut:.2g}"))
+        color = _PASSING_COLOR if place >= line_at else _OTHER_COLOR
+        # One score of thousands is a line, not nothing.
+        height = max(2, round(HEIGHT_PX * sqrt(count) / tallest)) if count else 0
+        words = f"{count:,} from {place / BINS:g} to {(place + 1) / BINS:g}"
+        boxes.append(_box(BAR_PX - 1, height, color, words))
+    return "".join(boxes)
 
 
-def _bin_words(place: int, count: int) -> str:
-    return f"{count:,} from {place / BINS:g} to {(place + 1) / BINS:g}"
+def _box(width: int, height: int, color: str, words: str) -> str:
+    style = f"display: inline-block; width: {width}px; height: {height}px; margin-right: 1px"
+    return f'<span title="{words}" style="{style}; background-color: {color}"></span>'

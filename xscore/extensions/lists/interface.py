@@ -17,6 +17,7 @@ from typing import Any, Unpack
 
 from xscore.extensions.lists.items import item_form, require_list
 from xscore.extensions.lists.judging import ListJudging, cancellations
+from xscore.extensions.lists.notebook_frames import show_scores_of
 from xscore.extensions.lists.results import JudgedItem, JudgedItems, ListReceipt
 from xscore.pipeline.notebook import notebook_observer
 from xscore.pipeline.options import (
@@ -159,9 +160,10 @@ async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]
 
 def _like(items: Any, judged: JudgedItems) -> Any:
     """Return the table in the library of the items; a frame has no receipt, so its warnings are
-    given as Python's."""
+    given as Python's, and a notebook is told of the cut."""
     table = judged.like(items)
     if table is not judged:
+        show_scores_of(table, cut=judged.receipt.threshold)
         for warning in judged.receipt.warnings:
             warnings.warn(warning, stacklevel=3)
     return table

@@ -212,7 +212,8 @@ class _ThreadReader:
         self._given = items
         self._ahead = ahead
         self._read = deque[Any]()
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
         self._has_room: threading.Event | asyncio.Event = threading.Event()
         self._is_ended = self._is_left = False
         self._failure: BaseException | None = None

@@ -98,7 +98,8 @@ class ListJudging:
         self._room = asyncio.Semaphore(MOST_RUNS)
         self._counts: Counter[tuple[str, str]] = Counter()
         """Rows so far by outcome and cause."""
-        self._end, self._job = LiveEnd(), f"l_{random_hex(8)}"
+        self._end = LiveEnd()
+        self._job = f"l_{random_hex(8)}"
 
     @property
     def has_begun(self) -> bool:
@@ -150,6 +151,7 @@ class ListJudging:
             question=self._turn.task,
             judge=str(judge.spec),
             by_model=judge.scale is not Scale.WORDS,
+            threshold=judge.thresholds.default,
             coverage=Coverage(causes.total(), causes[""] - cached, cached, 0, unjudged),
             unjudged_by_cause=by_cause,
             ended=str(end.cause or ""),
@@ -264,7 +266,8 @@ class ListJudging:
         Exceptions of the caller's iterator are kept.
         """
         size: float = RUN_ITEMS
-        until, run_limit = time.monotonic() + FILL_S, inf
+        until = time.monotonic() + FILL_S
+        run_limit = inf
         # Words are weighed by the whole list, however long that takes to read; an iterator may be
         # endless.
         if not self._parts.judge.packed:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from msgspec import Struct, field
 
-from xscore.extensions.lists.distribution import distribution_svg
+from xscore.extensions.lists.distribution import distribution_html
 from xscore.platform.extras import require_extra
 from xscore.platform.figures import format_dollars
 from xscore.platform.text import counted, ellipsize, one_line
@@ -57,6 +57,8 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
     """`provider:model`."""
     by_model: bool = field(name="is_model")
     """False: no model judged, the scores compare words."""
+    threshold: float
+    """The score from which on this judge's memories are usually kept. No row is left out by it."""
     coverage: Coverage
     """Items read = judged + cached + carried + unjudged; carried is 0."""
     unjudged_by_cause: dict[str, int]
@@ -185,19 +187,25 @@ class JudgedItems(tuple[JudgedItem, ...]):
         heads = "".join(f"<th>{name}</th>" for name in JudgedItem._fields)
         lines = []
         for row in self[:_ROWS_SHOWN]:
-            cells = "".join(f"<td>{_html_cell(value)}</td>" for value in row)
+            shown = row._replace(score=_rounded(row.score))
+            cells = "".join(f"<td>{_html_cell(value)}</td>" for value in shown)
             lines.append(f"<tr>{cells}</tr>")
         beyond = len(self) - _ROWS_SHOWN
         rest = ""
         if beyond > 0:
             rest = f"<p>and {beyond:,} more</p>"
         table = f"<table><tr>{heads}</tr>{''.join(lines)}</table>"
-        picture = distribution_svg(row.score for row in self)
+        scores = {"all": [row.score for row in self]}
+        picture = distribution_html(scores, cut=self.receipt.threshold)
         return f"{picture}{table}{rest}<p>{escape(str(self.receipt))}</p>"
 
 
 def _ids_as_text(ids: Iterable[Any]) -> list[str | None]:
     return [None if id_ is None else str(id_) for id_ in ids]
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 3)
 
 
 def _html_cell(value: object) -> str:

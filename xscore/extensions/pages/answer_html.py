@@ -1,36 +1,28 @@
 """The answer as HTML: its Markdown, and citations as links to the memories that they mean.
 
-What the text may hold is paragraphs, lists, emphasis, tables and code. Links, images and markup
-stay as they are written: an answer may repeat what a stranger put into the repository, and nothing
-on the page leads elsewhere. Trade-off: an address has to be copied.
+What the text may hold is said in `platform/markdown_html.py`. Trade-off: a citation whose id begins
+two of the chosen is marked as unknown.
 """
 
 import re
 from collections.abc import Sequence
 from html import escape
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from xscore.extensions.pages.records import ListedMemory
 from xscore.extensions.pages.threads import name_of
-from xscore.platform.text import ellipsize, escape_controls, one_line
+from xscore.platform.markdown_html import markdown_html
+from xscore.platform.text import ellipsize, one_line
 
 NAME_CHARS = 48
 _BRACKET = re.compile(r"\[[^\[\]\n]{0,400}\]")
 _ID = re.compile(r"m_[0-9a-f]{1,64}")
-_NOT_RENDERED = ("link", "image", "autolink", "html_inline", "html_block", "reference")
 
 
 def answer_html(answer: str, kept: Sequence[ListedMemory]) -> str:
     """Return the answer as HTML in which everything is escaped but the marks made here."""
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(_NOT_RENDERED)
-    tokens = markdown.parse(escape_controls(answer))
-    for token in tokens:
-        if token.type == "inline" and token.children:
-            token.children = _with_citations(token.children, kept)
-    html: str = markdown.renderer.render(tokens, markdown.options, {})
-    return html
+    return markdown_html(answer, lambda tokens: _with_citations(tokens, kept))
 
 
 def _with_citations(tokens: Sequence[Token], kept: Sequence[ListedMemory]) -> list[Token]:

@@ -54,7 +54,9 @@ def map_values(page: TurnPage) -> dict[str, Json]:
 def _shown_beside(page: TurnPage) -> dict[str, Json]:
     """Return what only a whole page draws: the calls, on a line as long as the turn."""
     began = page.turn.at - before_calls_s(page)
-    took = page.receipt.latency.total if page.receipt is not None else 0.0
+    took = 0.0
+    if page.receipt is not None:
+        took = page.receipt.latency.total
     return {"calls": [_call(call, began=began) for call in page.calls], "took": took}
 
 
@@ -107,7 +109,9 @@ class _Names:
 
 def score_steps(score: float | None) -> int:
     """Return a score as a whole number; `UNJUDGED` where there is none."""
-    return UNJUDGED if score is None else round(score * SCORE_STEPS)
+    if score is None:
+        return UNJUDGED
+    return round(score * SCORE_STEPS)
 
 
 def _links(page: TurnPage) -> list[Json]:

@@ -86,8 +86,14 @@ def _map_memory(
     candidate: Candidate, scores: CandidateScores, titles: Mapping[str, str]
 ) -> MapMemory:
     is_own = candidate.layer is Layer.USER
-    name = "" if is_own else candidate.entity or titles.get(candidate.id, "")
-    reason = "" if is_own else scores.reasons.get(candidate.id, "")
+    if is_own:
+        name = ""
+    else:
+        name = candidate.entity or titles.get(candidate.id, "")
+    if is_own:
+        reason = ""
+    else:
+        reason = scores.reasons.get(candidate.id, "")
     return MapMemory(
         candidate.id,
         candidate.path,

@@ -135,9 +135,11 @@ def with_receipt(
     place_of: Mapping[str, int],
 ) -> CandidateScores:
     """Let the receipt's own scores count before those that were found again."""
-    final, raw = dict(scores.final), dict(scores.raw)
+    final = dict(scores.final)
+    raw = dict(scores.raw)
     reasons = dict(scores.reasons)
-    sentences, explained = dict(scores.sentences), dict(scores.explained)
+    sentences = dict(scores.sentences)
+    explained = dict(scores.explained)
     listed: Sequence[Selected] = (*receipt.selected, *receipt.near_misses)
     for number, memory in enumerate(listed):
         place = place_of.get(memory.id)

@@ -2,8 +2,10 @@
 
 The frame holds its whole page (`srcdoc`), so a saved notebook shows it without the store. Its
 sandbox lets scripts run and nothing else: no origin, no forms, no links out; the policy of the page
-lets only our own scripts run. Where a viewer takes frames out, the table above it stays. Trade-off:
-the map is saved with the notebook, so one that would be larger than `MOST_CHARS` is left out.
+lets only our own scripts run. Where a viewer takes frames out, as JupyterLab does in a notebook
+that is not trusted, the table above it stays, and a line says where the map is. Trade-offs: the map
+is saved with the notebook, so one that would be larger than `MOST_CHARS` is left out; it follows
+the system's light or dark mode, since it cannot see the notebook's.
 """
 
 from markupsafe import Markup
@@ -24,7 +26,8 @@ HEIGHT_PX = 780
 
 def framed_map(root: RepositoryRoot, settings: Settings, turn_id: str) -> str:
     """Return the map of a turn in a frame, or where it can be seen instead."""
-    elsewhere = f"<p>Its map: <code>xscore show {Markup.escape(turn_id)} --open</code></p>"
+    command = f"<code>xscore show {Markup.escape(turn_id)} --open</code>"
+    elsewhere = f"<p>Its map: {command}</p>"
     try:
         with Store.open_with(root, settings, create=False) as store:
             store.connection.execute("PRAGMA query_only = ON")
@@ -47,4 +50,5 @@ def framed_map(root: RepositoryRoot, settings: Settings, turn_id: str) -> str:
     return (
         f'<iframe title="Map of the scores" sandbox="allow-scripts" srcdoc="{held}"'
         f' style="width: 100%; height: {HEIGHT_PX}px; border: 0"></iframe>'
+        f"<p>The whole page of this turn, with its map: {command}</p>"
     )

@@ -12,6 +12,8 @@ from xscore.records.calls import Stage
 from xscore.records.receipt import Coverage, StageUsage
 
 FOLDERS_SHOWN = 60
+KINDS_NAMED = 3
+"""Kinds with one cut that are named; more are counted."""
 OUTSIDE_FILES = "(in no file)"
 
 
@@ -37,6 +39,13 @@ class FolderRow(Struct, frozen=True):
     unjudged: int
 
 
+class KindsCut(Struct, frozen=True):
+    """Kinds of memories with a cut of their own."""
+
+    kinds: tuple[str, ...]
+    words: str
+
+
 class UsageRow(Struct, frozen=True):
     """What one stage took."""
 
@@ -54,7 +63,7 @@ def describe_turn(page: TurnPage) -> str:
         judged = _coverage(page).judged
         return (
             f"{judged:,} of {counted(len(page.memories), 'memory', 'memories')} judged by"
-            f" {page.turn.judge or 'its judge'}, then the turn ended: it is {page.turn.state}."
+            f" {judge_of(page) or 'its judge'}, then the turn ended: it is {page.turn.state}."
         )
     who = "words alone, without a model"
     if not receipt.ranked_by_words:
@@ -69,6 +78,31 @@ def describe_turn(page: TurnPage) -> str:
         f"{len(receipt.selected):,} of {candidates} chosen by {who},{answered}"
         f" in {format_seconds(receipt.latency.total)} for {cost}."
     )
+
+
+def judge_of(page: TurnPage) -> str:
+    """Return who judged; of a turn that was killed, who was asked. Empty: nobody yet."""
+    if page.turn.judge:
+        return page.turn.judge
+    for call in page.calls:
+        if call.stage is Stage.JUDGE:
+            return f"{call.provider}:{call.model}"
+    return ""
+
+
+def cuts_by_kind(page: TurnPage) -> tuple[KindsCut, ...]:
+    """Return the cuts that only some kinds have, the kinds with the same cut together."""
+    kinds_of: dict[float, list[str]] = {}
+    if page.receipt is not None:
+        for kind, least in page.receipt.thresholds.items():
+            kinds_of.setdefault(least, []).append(kind)
+    cuts: list[KindsCut] = []
+    for least, kinds in kinds_of.items():
+        names = ", ".join(kinds).replace("_", " ")
+        if len(kinds) > KINDS_NAMED:
+            names = f"{len(kinds)} other kinds"
+        cuts.append(KindsCut(tuple(kinds), f"{names} from {least:.2g}"))
+    return tuple(cuts)
 
 
 def describe_scope(page: TurnPage) -> str:

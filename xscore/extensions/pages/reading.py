@@ -50,7 +50,8 @@ def read_turn_page(parts: PipelineParts, turn_id: str = "") -> TurnPage:
     Raises NothingMatched for an unknown turn, StoreDamaged.
     """
     past = find_past_turn(parts, turn_id, hint=ASK_FIRST)
-    connection, now = parts.store.connection, parts.clock()
+    connection = parts.store.connection
+    now = parts.clock()
     receipt = read_receipt(past.receipt) if past.receipt else None
     listed = load_listed_turn(connection, past.turn.id, now=now)
     mapped = map_turn(parts, past, receipt)
@@ -105,7 +106,7 @@ def _listed(
     if receipt is None:
         return (), ()
     near = receipt.near_misses[:NEAR_SHOWN]
-    parts.store.close_others()  # those of another turn
+    parts.store.others.close()  # those of another turn
     if receipt.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
 
@@ -190,7 +191,8 @@ def _notes(
             "Scores by words are not stored. Those of the chosen memories and near misses are the"
             " turn's own; all others were computed again for this page."
         )
-    then, now = receipt.coverage.candidates, len(mapped.memories)
+    then = receipt.coverage.candidates
+    now = len(mapped.memories)
     if then != now:
         yield (
             f"The turn had {counted(then, 'candidate')}; the same scope has {now:,} now. The map"

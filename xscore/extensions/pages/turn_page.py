@@ -6,6 +6,7 @@ drawn is drawn from one block of JSON by scripts in `parts/`, which are readable
 chosen memories, the answer and every table are there. The same record gives the same bytes.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 from shlex import quote
@@ -16,9 +17,11 @@ from markupsafe import Markup, escape
 from xscore.cost_reports.page import content_security_policy, page_part, templates
 from xscore.extensions.pages.map_data import page_data
 from xscore.extensions.pages.page_figures import (
+    cuts_by_kind,
     describe_scope,
     describe_turn,
     folder_rows,
+    judge_of,
     receipt_parts,
     usage_rows,
 )
@@ -33,6 +36,8 @@ SCRIPTS = ("data.js", "code.js", "details.js", "map.js", "pointing.js", "charts.
 """Readable scripts, in the order in which they need each other."""
 TURN_PARTS = Path(__file__).with_name("parts")
 STYLES = ("turn.css",)
+FIRST_WORD = re.compile(r"(?!xscore )[a-z]+ ")
+"""A plain word, neither a name nor a path."""
 WHY = {
     "judged": "the judge put it above the cut",
     "boosted": "boosts lifted it above the cut",
@@ -63,6 +68,8 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             answer=answer,
             summary=describe_turn(page),
             scope=describe_scope(page),
+            judge=judge_of(page),
+            cuts=cuts_by_kind(page),
             parts=receipt_parts(page),
             folders=folder_rows(page),
             usage=usage_rows(page),
@@ -80,7 +87,8 @@ def page_files(data: str) -> dict[str, Markup]:
 
     data: JSON in which `<` is escaped.
     """
-    style, script = turn_style(), turn_script()
+    style = turn_style()
+    script = turn_script()
     drawing = vendored_part("drawing.js")
     return {
         "policy": Markup(content_security_policy(style, drawing, script)),  # noqa: S704  from packaged files
@@ -135,7 +143,12 @@ def page_templates() -> Environment:
 
 
 def _ticked(text: str) -> Markup:
-    """Return a sentence of ours with the commands in it, which stand between backticks, as code."""
+    """Return a sentence of ours with the commands in it, which stand between backticks, as code.
+
+    A terminal's lines begin small; on a page a sentence begins with a capital.
+    """
+    if FIRST_WORD.match(text):
+        text = text[0].upper() + text[1:]
     pieces = escape_controls(text).split("`")
     marked = Markup()
     for index, piece in enumerate(pieces):

@@ -113,7 +113,9 @@ def _has_row_with(connection: sqlite3.Connection, lines: LineMatcher) -> bool:
     for (table,) in tables:
         for row in connection.execute(f'SELECT * FROM "{table}"'):
             for value in row:
-                text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                text = value
+                if isinstance(value, bytes):
+                    text = value.decode("utf-8", "replace")
                 if isinstance(text, str) and lines.found_in(text):
                     return True
     return False

@@ -133,7 +133,10 @@ class AiderReader(SessionReader):
         """Open the exchange whose question is now complete."""
         if not self._question:
             return
-        question = "" if self._is_unreadable else "\n".join(self._question).strip()
+        if self._is_unreadable:
+            question = ""
+        else:
+            question = "\n".join(self._question).strip()
         self._question = []
         self._is_unreadable = False
         self.close()

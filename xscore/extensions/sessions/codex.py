@@ -188,7 +188,10 @@ class CodexReader(SessionReader):
             self.command_ended(call, failed=code != 0, output=output)
 
     def _read_output(self, call: str, output: object) -> None:
-        text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+        if isinstance(output, str):
+            text = output
+        else:
+            text = json.dumps(output, ensure_ascii=False)
         report = parse_object(text)
         text = text_field(report, "output") or text
         code = object_field(report, "metadata").get("exit_code")

@@ -212,7 +212,10 @@ def parse_record(line: SessionLine) -> dict[str, Any] | None:
 def parse_object(text: str) -> dict[str, Any]:
     """Parse JSON that a record carries as text; empty where it is not an object."""
     try:
-        fields = json.loads(text) if text.startswith("{") else {}
+        if text.startswith("{"):
+            fields = json.loads(text)
+        else:
+            fields = {}
     except (ValueError, RecursionError):
         return {}
     if isinstance(fields, dict):

@@ -73,10 +73,8 @@ class SharedJudgmentStore:
     ) -> WriteJudgments:
         """Return the writer of a turn's judgments: to the local store, and in the background to the
         server."""
-        write, names = (
-            self.local.writer(turn_key, judge, sample),
-            (turn_key, judge_key(judge), sample),
-        )
+        write = self.local.writer(turn_key, judge, sample)
+        names = (turn_key, judge_key(judge), sample)
 
         async def write_both(judgments: Sequence[Judgment]) -> None:
             if judgments and self._notes is not None:

@@ -47,7 +47,8 @@ class SharedBudget:
         """local: the caps of the store.
         clock: Unix seconds, for the day and the lease.
         """
-        self._own, self._backend = local, _ServerBackend(link, cap_usd, clock, lease_s)
+        self._own = local
+        self._backend = _ServerBackend(link, cap_usd, clock, lease_s)
         self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
 
     async def reserve(self, usd: Decimal | None) -> str:

@@ -67,7 +67,8 @@ class PostgresDriver:
     def __init__(self, url: str, *, tenant: str) -> None:
         """Connect at the first request. Raises UsageError for a URL that the driver cannot read."""
         self.name: str = displayed_url(url)
-        self._terms, self._tenant = _read(url), quote(tenant, safe="")
+        self._terms = _read(url)
+        self._tenant = quote(tenant, safe="")
         self._free = asyncio.Semaphore(MOST_OPEN)
         self._idle: list[_PgConnection] = []
         self._is_made = False
@@ -124,7 +125,10 @@ class PostgresDriver:
         async with self._free:
             while True:
                 is_kept = bool(self._idle)
-                connection = self._idle.pop() if is_kept else await self._connected()
+                if is_kept:
+                    connection = self._idle.pop()
+                else:
+                    connection = await self._connected()
                 try:
                     (row,) = await _answered(connection, statement, terms)
                 except asyncio.CancelledError:
@@ -233,7 +237,9 @@ async def _version(connection: _PgConnection) -> int | None:
     if table[0][0] is None:
         return None
     numbers = await _answered(connection, "SELECT number FROM xscore.version")
-    return int(numbers[0][0]) if numbers else 0
+    if numbers:
+        return int(numbers[0][0])
+    return 0
 
 
 async def _migrated(connection: _PgConnection) -> int | None:

@@ -48,7 +48,8 @@ class TimedDriver:
         await self._driver.aclose()
 
     async def _noted(self, operation: str, request: Awaitable[T]) -> T:
-        began, started_at = time.monotonic(), time.time()
+        began = time.monotonic()
+        started_at = time.time()
         error = "cancelled"
         try:
             answer = await request

@@ -43,7 +43,8 @@ def refuse_open_transport(parts: SplitResult, url: str) -> None:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme in REDIS:
         is_checked = options.get("ssl_cert_reqs", "").lower() not in _UNCHECKED
-        is_safe, hint = parts.scheme == "rediss" and is_checked, _REDIS_HINT
+        is_safe = parts.scheme == "rediss" and is_checked
+        hint = _REDIS_HINT
     else:
         if _OTHER_HOSTS & options.keys() or "," in host:
             raise UsageError(

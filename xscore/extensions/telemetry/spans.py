@@ -42,7 +42,8 @@ LEFT_ALONE = "the collector failed before, so the spans of this turn were not se
 def provider_sender(provider: trace.TracerProvider) -> Callable[[Sequence[SpanRecord]], str]:
     """Return what makes spans with a program's own tracer provider, below the span that is current
     now."""
-    tracer, around = _tracer(provider), context.get_current()
+    tracer = _tracer(provider)
+    around = context.get_current()
 
     def send(spans: Sequence[SpanRecord]) -> str:
         write_spans(tracer, spans, around)
@@ -121,7 +122,10 @@ def write_spans(tracer: Tracer, spans: Sequence[SpanRecord], around: Context | N
     none."""
     written: list[Context] = []
     for readable in spans:
-        above = (around or Context()) if readable.below is None else written[readable.below]
+        if readable.below is None:
+            above = around or Context()
+        else:
+            above = written[readable.below]
         kind = SpanKind.CLIENT if readable.is_call else SpanKind.INTERNAL
         span = tracer.start_span(
             readable.name, above, kind, readable.attributes, start_time=int(readable.began * 1e9)

@@ -24,7 +24,12 @@ def report_page(site: Site) -> PageResponse:
 
 
 def gate_page(site: Site) -> PageResponse:
-    """Return the comparison with the baseline. Raises UsageError where there is none."""
+    """Return the comparison with the baseline, or what to do where there is none.
+
+    Raises UsageError for one that cannot be read.
+    """
+    if not (site.folder / BASELINE).exists():
+        return site.render("no_gate.html.j2", baseline=str(BASELINE))
     report = _report(site, lines=0, details=0)
     gate = check_report(report, baseline=site.folder / BASELINE, gates=site.loaded.settings.gates)
     return site.render(

@@ -119,6 +119,8 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
         if judgment is not None:
             scored.append((judgment.score, candidate))
     scored.sort(key=lambda pair: (-pair[0], pair[1].id))
+    leading = scored[: settings.selection.top_k]
+    titles = store.titles([candidate.id for _, candidate in leading if not candidate.entity])
     spent = listed.spent
     return LiveTurn(
         state=listed.state,
@@ -129,12 +131,12 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
         cost=format_dollars(spent.cost_usd, estimated=spent.estimated),
         elapsed=format_seconds(max(0.0, now - listed.at)),
         best=tuple(
-            _shown(score, candidate) for score, candidate in scored[: settings.selection.top_k]
+            _shown(score, candidate, titles.get(candidate.id, "")) for score, candidate in leading
         ),
     )
 
 
-def _shown(score: float, candidate: Candidate) -> BestSoFar:
+def _shown(score: float, candidate: Candidate, title: str) -> BestSoFar:
     place = format_place(candidate.path, candidate.start_line, candidate.end_line)
-    name = candidate.entity or candidate.path or f"{candidate.layer} {candidate.kind}"
+    name = candidate.entity or title or candidate.path or f"{candidate.layer} {candidate.kind}"
     return BestSoFar(round(score, 2), one_line(name), one_line(place))

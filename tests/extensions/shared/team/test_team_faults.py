@@ -128,7 +128,7 @@ def test_a_server_that_is_away_costs_one_line(member: NewMember) -> None:
     began = monotonic()
     line = begin(ann)()
     assert "127.0.0.1" in line and "\n" not in line
-    assert monotonic() - began < 1
+    assert monotonic() - began < 10  # it may take half a minute to answer
     assert begin(ann)() == ""
     membership = read_membership(ann.store.connection)
     assert membership is not None and membership.failures == 1
@@ -137,7 +137,7 @@ def test_a_server_that_is_away_costs_one_line(member: NewMember) -> None:
 def test_a_silent_server_holds_no_turn(running: ServerProcess, member: NewMember) -> None:
     """A server that accepts and says nothing is left to a process beside the turns, and one line
     says so."""
-    ann = member("ann", timeout_s=1)
+    ann = member("ann", timeout_s=4)
     decide(ann.store, "Said before")
     ann.sync()
     running.hang()
@@ -145,7 +145,7 @@ def test_a_silent_server_holds_no_turn(running: ServerProcess, member: NewMember
         decide(ann.store, "Said meanwhile")
         began = monotonic()
         assert begin(ann)() == ""
-        assert monotonic() - began < 1.5
+        assert monotonic() - began < 4
         # While the process asks, a turn asks nothing.
         assert begin(ann)() == ""
         wait_until(lambda: membership_of(ann).problem, otherwise="the process said nothing")

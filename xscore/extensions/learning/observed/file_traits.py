@@ -195,7 +195,9 @@ def _of_function(row: LocatedEntity) -> Iterator[str]:
 
 def _error_base(row: LocatedEntity) -> Iterator[str]:
     named = _ERROR_CLASS.match(row.attributes.signature)
-    base = (named[1] or named[2] or "") if named else ""
+    base = ""
+    if named:
+        base = named[1] or named[2] or ""
     if base:
         yield f"{ERROR_BASE}{base.rpartition('.')[2]}"
 

@@ -87,7 +87,9 @@ class FileFindings(Struct, frozen=True):
         names: dict[NamedPlace, None] = {}
         for _, traits in sorted(self.observed.settings.items()):
             names.update(dict.fromkeys(traits.names))
-        places = msgspec.json.encode(list(names)[:MOST_NAMES]).decode() if names else ""
+        places = ""
+        if names:
+            places = msgspec.json.encode(list(names)[:MOST_NAMES]).decode()
         write_index_meta(connection, NAMED_PLACES, places)
 
 

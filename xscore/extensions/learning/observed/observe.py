@@ -61,7 +61,9 @@ def observe_repository(store: Store, *, now: float, is_hurried: bool) -> None:
 def read_observed(store: Store) -> list[CitedFact]:
     """Return what the files show, with the lines that show it. Raises StoreError, StoreDamaged."""
     findings = look_at_files(store.connection, store.root)
-    return cited_facts(store.root, findings.facts()) if findings else []
+    if findings:
+        return cited_facts(store.root, findings.facts())
+    return []
 
 
 def note_in_draft(store: Store, draft: ConsolidationDraft, facts: Sequence[CitedFact]) -> None:

@@ -48,7 +48,9 @@ class SourceLine(Struct, frozen=True, array_like=True):
     @property
     def place(self) -> str:
         """As a citation names it."""
-        return f"{self.path}:{self.line}" if self.line else self.path
+        if self.line:
+            return f"{self.path}:{self.line}"
+        return self.path
 
 
 class ObservedFact(Struct, frozen=True, kw_only=True):

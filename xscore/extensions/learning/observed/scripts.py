@@ -213,7 +213,9 @@ def _task(path: str, text: str, name: str, body: object, *, command: str) -> Ite
     if purpose is None:
         return
     place = re.search(rf"(?m)^[ \t]*\"?{re.escape(name)}\"?[ \t]*=", text)
-    line = text.count("\n", 0, place.start()) + 1 if place else 0
+    line = 0
+    if place:
+        line = text.count("\n", 0, place.start()) + 1
     yield _named(purpose, command, SourceLine(path, line), body if isinstance(body, str) else "")
 
 

@@ -362,7 +362,9 @@ def _test_place(folder: str, code_folders: set[str]) -> str:
     top, *deeper = folder.split("/")
     for part in (top, *deeper):
         if re.fullmatch(r"tests?|testing|specs?|__tests__", part):
-            return f"in `{part}/`" if part == top else f"in folders named `{part}`"
+            if part == top:
+                return f"in `{part}/`"
+            return f"in folders named `{part}`"
     return f"in `{top}/`"
 
 
@@ -374,7 +376,9 @@ def _layout(product: Files) -> Iterator[ObservedFact]:
     folders = Counter[str]()
     for path in product:
         parts = path.split("/")[:-1]
-        depth = 2 if parts[:1] in (["src"], ["lib"], ["packages"]) and len(parts) > 1 else 1
+        depth = 1
+        if parts[:1] in (["src"], ["lib"], ["packages"]) and len(parts) > 1:
+            depth = 2
         folders["/".join(parts[:depth])] += 1
     total = sum(folders.values())
     for folder, count in folders.most_common(1):

@@ -38,10 +38,11 @@ function applyFilters() {
 let matching = [];
 function fillMatches() {
   const scored = isFiltered ? inOrder.filter(isShown) : inOrder;
-  let count = scored.length;
-  for (let place = 0; place < size; place += 1) if (!hasScore(place) && isShown(place)) count += 1;
-  matching = scored.slice(0, TABLE_ROWS);
-  const words = `${counted(count, "memory", "memories")}${count > TABLE_ROWS ? `, the best ${Math.min(TABLE_ROWS, scored.length)} of them` : ""}`;
+  const unscored = [];
+  for (let place = 0; place < size; place += 1) if (!hasScore(place) && isShown(place)) unscored.push(place);
+  const count = scored.length + unscored.length;
+  matching = [...scored.slice(0, TABLE_ROWS), ...unscored].slice(0, TABLE_ROWS);
+  const words = `${counted(count, "memory", "memories")}${count > TABLE_ROWS ? `, the best ${TABLE_ROWS} of them` : ""}`;
   byId("matches-count").textContent = words;
   if (isFiltered) say(words);
   if (byId("matches").open) fillMatchTable();
@@ -52,7 +53,7 @@ function fillMatchTable() {
     go.addEventListener("click", () => pick(place, { moves: true }));
     const head = make("th", {}, go);
     head.scope = "row";
-    const words = [spotOf(place), kindOf(place).replaceAll("_", " ")].map((text) => make("td", { className: "plain", textContent: text }));
+    const words = [pathOf(place) ? spotOf(place) : "–", kindOf(place).replaceAll("_", " ")].map((text) => make("td", { className: "plain", textContent: text }));
     const figures = [scoreText(place) + (keptRank.has(place) ? " chosen" : ""), data.tokens[place].toLocaleString("en")].map((text) => make("td", { textContent: text }));
     return make("tr", {}, head, ...words, ...figures);
   });

@@ -33,8 +33,10 @@ canvas.addEventListener("click", (event) => {
   cursor = node;
   if (node.data.place !== undefined) {
     pick(node.data.place);
-    // A finger does not hover, and on a telephone the details stand below the map.
-    if (event.pointerType === "touch") showTip(node.data.place, event.offsetX, event.offsetY);
+    // A finger does not hover, and on a narrow page the details stand below the map, perhaps out of sight.
+    const isOutOfSight = panel.getBoundingClientRect().top > innerHeight - 60;
+    if (event.pointerType === "touch" || isOutOfSight) showTip(node.data.place, event.offsetX, event.offsetY);
+    if (isOutOfSight) tip.append(make("p", { textContent: "↓ More about it below the map" }));
   } else if (node !== tree) enter(node === focusNode() ? node.parent : node);
 });
 canvas.addEventListener("dblclick", (event) => {

@@ -104,9 +104,11 @@ def admin_address(
 
 def memories_address(settings: SharedSettings, *, timeout_s: float | None = None) -> TeamAddress:
     """Return where the team's memories are. Raises UsageError."""
-    url, setting = settings.memories_url.reveal(), "shared.memories_url"
+    url = settings.memories_url.reveal()
+    setting = "shared.memories_url"
     if not url:
-        url, setting = settings.url.reveal(), "shared.url"
+        url = settings.url.reveal()
+        setting = "shared.url"
     if not url:
         raise UsageError(
             "memories of a team need a server, and none is set",

@@ -90,7 +90,10 @@ def join_team(name: str, by: str, flags: Flags) -> None:
     """
     settings = _sharing_settings(flags)
     with opened_store(flags) as store:
-        repository = checked_name(name) if name else repository_name(origin_url(store.root.path))
+        if name:
+            repository = checked_name(name)
+        else:
+            repository = repository_name(origin_url(store.root.path))
         if not repository:
             raise UsageError(
                 "this repository has no origin that others would know",
@@ -233,7 +236,9 @@ def _member_row(member: TeamMember) -> tuple[str, ...]:
 
 
 def _lag(behind: int) -> str:
-    return f"{behind:,} behind" if behind else "up to date"
+    if behind:
+        return f"{behind:,} behind"
+    return "up to date"
 
 
 @command()

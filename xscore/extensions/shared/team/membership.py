@@ -81,7 +81,10 @@ def read_membership(connection: sqlite3.Connection) -> Membership | None:
 
 def write_membership(connection: sqlite3.Connection, membership: Membership | None) -> None:
     """Write it, or with None end it; call it inside a transaction."""
-    text = "" if membership is None else msgspec.json.encode(membership).decode()
+    if membership is None:
+        text = ""
+    else:
+        text = msgspec.json.encode(membership).decode()
     write_meta(connection, MEMBERSHIP, text)
 
 

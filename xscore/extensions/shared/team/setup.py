@@ -108,7 +108,8 @@ def _login_sql(organisation: str, login: str, *, database: str) -> str:
             f"{login!r} is not a name for a login",
             hint="Use letters, digits and _.@-, at most 63, starting with a letter or _.",
         )
-    role, login_text = _identifier(login), _literal(login)
+    role = _identifier(login)
+    login_text = _literal(login)
     team = _literal(organisation)
     lines = [
         f"-- {login}, a member of {organisation}. Give it a password: \\password {login}",
