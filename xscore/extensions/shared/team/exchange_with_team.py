@@ -31,7 +31,6 @@ from xscore.extensions.shared.team.shared_content import (
 )
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
 from xscore.extensions.shared.team.team_server import (
-    PAGE,
     NewEntry,
     ServerEntry,
     ServerGreeting,
@@ -185,8 +184,6 @@ def _take(
         if not page:
             break
         since = page[-1].version
-        if len(page) < PAGE:
-            break
     if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
         server.note_reader(request.key.encrypt(profile, profile_place(greeting, project)), since)

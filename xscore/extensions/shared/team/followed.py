@@ -20,7 +20,7 @@ from xscore.extensions.shared.team.membership import (
 )
 from xscore.extensions.shared.team.sync import TeamSync, synchronise
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched, XscoreError
+from xscore.platform.errors import NothingMatched, StoreError, XscoreError
 from xscore.settings.model import SharedSettings
 from xscore.store.other_places import followed_root, followed_roots, name_of_followed
 from xscore.store.store import Store
@@ -85,7 +85,13 @@ def synchronise_followed(settings: SharedSettings, *, user_data_dir: Path) -> li
 @contextmanager
 def _opened(repository: str, user_data_dir: Path) -> Iterator[Store]:
     root = followed_root(repository, user_data_dir)
-    root.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        root.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{root.path} cannot be made: {error.strerror}",
+            hint="Remove what is there in its place.",
+        ) from error
     with Store.open(root, user_data_dir=user_data_dir, user_learning=False) as store:
         yield store
 
