@@ -176,6 +176,7 @@ INNOCENT = [
     "login(user, password=user1_password, once=True)",
     "host, port, access_key, secret_key = s3_connection",
     "axios.CancelToken = CancelToken$1;",
+    "static constexpr auto secret = kXxh3Secrets + AlgNum;",
     "if (password == user2NamesPassword1) return",
     "a = x; token = tokens; b = y",
     "f(token: crypto::Secp256k1Key, at: u64)",

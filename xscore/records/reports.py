@@ -188,15 +188,21 @@ class ServerErasure(Struct, frozen=True, kw_only=True):
     """Why it erased nothing; empty: it did."""
     is_team: bool = False
     """Whether it holds memories of a team, rather than judgments."""
+    is_vectors: bool = False
+    """Whether it holds vectors, rather than judgments."""
 
     @property
     def noun(self) -> str:
         """What it holds, in the singular."""
+        if self.is_vectors:
+            return "vector"
         return "entry" if self.is_team else "judgment"
 
     @property
     def plural(self) -> str:
         """What it holds."""
+        if self.is_vectors:
+            return "vectors"
         return "entries" if self.is_team else "judgments"
 
 

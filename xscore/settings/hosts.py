@@ -14,6 +14,8 @@ class EmbeddingSettings(SettingsGroup, frozen=True):
     """`terms` (built in), or `openai:MODEL` for an embeddings endpoint, a local one too."""
     base_url: str = ""
     """Host of the embeddings endpoint; empty: that of `openai.base_url`."""
+    search: Secret = Secret("")
+    """Where vectors are searched; empty: in the store. `postgresql://HOST/DATABASE` (extra `pgvector`), `qdrant:https://HOST:6333` or `qdrant:/FOLDER` (extra `qdrant`)."""
 
     @property
     def by_model(self) -> bool:

@@ -295,6 +295,24 @@ CREATE TABLE vec (                              -- vectors of paid embedders, by
 ) WITHOUT ROWID;
 CREATE INDEX vec_by_embedder ON vec (embedder, text_hash, sketch);
 
+CREATE TABLE vector_copy (                      -- vectors that a server of the user's searches (`vector_copies`)
+    text_hash TEXT NOT NULL,
+    embedder  TEXT NOT NULL,
+    server    TEXT NOT NULL,
+    is_there  INTEGER NOT NULL DEFAULT 0,       -- 1: the server has said so; 0: it may have it
+    is_gone   INTEGER NOT NULL DEFAULT 0,       -- 1: its vector is gone here, and the server has yet to erase it
+    PRIMARY KEY (text_hash, embedder, server)
+) WITHOUT ROWID;
+CREATE INDEX copies_of_gone_vectors ON vector_copy (server) WHERE is_gone;
+CREATE TRIGGER copy_of_gone_vector AFTER DELETE ON vec
+BEGIN
+    UPDATE vector_copy SET is_gone = 1 WHERE text_hash = OLD.text_hash AND embedder = OLD.embedder;
+END;
+CREATE TRIGGER copy_of_new_vector AFTER INSERT ON vec
+BEGIN
+    UPDATE vector_copy SET is_gone = 0, is_there = 0 WHERE text_hash = NEW.text_hash AND embedder = NEW.embedder;
+END;
+
 CREATE TABLE pack_slot (                        -- the pack that a memory is judged in; kept so that packs stay byte-stable
     worktree  INTEGER NOT NULL,
     profile   TEXT NOT NULL,

@@ -305,6 +305,15 @@ def _is_word(value: str) -> bool:
     )
 
 
+def _is_assigned(value: str) -> bool:
+    """Whether an unquoted value behind ` = ` is one in code, too: no name of secrets
+    (`kXxh3Secrets`)."""
+    if not (_is_bare(value) and _is_word(value)):
+        return False
+    plurals = {f"{word}s" for word in _telling_words()}
+    return plurals.isdisjoint(_words(value))
+
+
 def _is_jumbled(value: str) -> bool:
     """Whether the case changes too often for a name: `paSSeTrVNq` has words of two letters."""
     words = _WORD.findall(value)
@@ -367,7 +376,7 @@ CHECKS: dict[str, Check] = {
     "value": _is_value,
     "token": _is_token,
     "bare": _is_bare,
-    "assigned": lambda value: _is_bare(value) and _is_word(value),
+    "assigned": _is_assigned,
     "plain": _is_plain,
     "sure": _is_sure,
     "word": _is_word,

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from tests.store.conftest import function
 from xscore.extensions.vectors import local_search
 from xscore.extensions.vectors.embedders import unit_rows
-from xscore.extensions.vectors.local_search import nearest_memories
+from xscore.extensions.vectors.pool_search import nearest_memories
 from xscore.platform import database
 from xscore.records.memory import Memory
+from xscore.settings import Settings
 from xscore.store import memory_writer
 from xscore.store.store import Store
 from xscore.store.vector_rows import (
@@ -45,6 +46,11 @@ def clustered(count: int) -> Rows:
     return unit_rows(rows).astype("<f2")
 
 
+async def cosines_of(store: Store, query: NDArray[np.float32], k: int | None) -> dict[str, float]:
+    """Search the store."""
+    return dict((await nearest_memories(store, Settings(), EMBEDDER, query, k)).cosines)
+
+
 def fill(store: Store, rows: Rows) -> list[Memory]:
     """Store a memory for each vector."""
     memories = [function(f"f{at}", text=f"def f{at}(): return {at}") for at in range(len(rows))]
@@ -68,15 +74,15 @@ def test_a_sketch_is_the_signs_and_the_text(dimensions: int, seed: int) -> None:
 
 
 @pytest.mark.usefixtures("by_signs")
-def test_the_nearest_by_signs_are_ranked_by_cosine(store: Store) -> None:
+async def test_the_nearest_by_signs_are_ranked_by_cosine(store: Store) -> None:
     """Of 600 vectors 60 are read: nearly all of the ten nearest are among them, with exact
     cosines."""
     rows = clustered(600)
     fill(store, rows)
     same = 0
     for row in rows[:20].astype(np.float32):
-        exact = nearest_memories(store, EMBEDDER, row, None)
-        cosines = nearest_memories(store, EMBEDDER, row, 10)
+        exact = await cosines_of(store, row, None)
+        cosines = await cosines_of(store, row, 10)
         assert list(cosines.values()) == sorted(cosines.values(), reverse=True)
         assert all(abs(exact[identifier] - cosine) < 1e-6 for identifier, cosine in cosines.items())
         same += len(cosines.keys() & set(list(exact)[:10]))
@@ -84,33 +90,33 @@ def test_the_nearest_by_signs_are_ranked_by_cosine(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("by_signs")
-def test_texts_without_a_memory_in_the_pool_take_no_place(store: Store) -> None:
+async def test_texts_without_a_memory_in_the_pool_take_no_place(store: Store) -> None:
     """Where all the nearest are archived, the search goes on until it has k of the pool."""
     memories = fill(store, clustered(300))
     query = clustered(1)[0].astype(np.float32)
-    nearest_200 = list(nearest_memories(store, EMBEDDER, query, 200))
+    nearest_200 = list(await cosines_of(store, query, 200))
     store.connection.execute(
         "UPDATE memory_row SET status = 'archived' WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(nearest_200),),
     )
     other_ids = {memory.id for memory in memories} - set(nearest_200)
-    cosines = nearest_memories(store, EMBEDDER, query, 10)
+    cosines = await cosines_of(store, query, 10)
     assert len(cosines) == 10
     assert cosines.keys() <= other_ids
 
 
 @pytest.mark.usefixtures("by_signs")
-def test_a_removed_vector_leaves_no_sketch(store: Store) -> None:
+async def test_a_removed_vector_leaves_no_sketch(store: Store) -> None:
     """What was erased is found by no search, by signs or exact."""
     memories = fill(store, clustered(100))
     query = clustered(1)[0].astype(np.float32)
-    nearest_one = next(iter(nearest_memories(store, EMBEDDER, query, 1)))
+    nearest_one = next(iter(await cosines_of(store, query, 1)))
     text_hash = next(memory.text_hash for memory in memories if memory.id == nearest_one)
     store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_one,))
     sketches = read_sketches(store.connection, EMBEDDER, dimensions=DIMENSIONS)
     assert bytes.fromhex(text_hash) not in sketches
     assert len(sketches) == 99 * (24 + HASH_BYTES)
-    assert nearest_one not in nearest_memories(store, EMBEDDER, query, 100)
+    assert nearest_one not in await cosines_of(store, query, 100)
 
 
 def test_only_memories_of_the_pool_lack_a_vector(store: Store) -> None:

@@ -108,6 +108,8 @@ def _server_note(server: ServerErasure) -> str:
 
 def _held(server: ServerErasure) -> str:
     """Name what a server holds of erased memories."""
+    if server.is_vectors:
+        return "vectors"
     return "entries of the team" if server.is_team else "judgments and reasons"
 
 
@@ -137,7 +139,7 @@ def _render_erasure(report: ErasureReport) -> str:
 
 def _removed_there(server: ServerErasure) -> str:
     removed = counted(server.removed, server.noun, server.plural)
-    reasons = "" if server.is_team else " with reasons"
+    reasons = "" if server.is_team or server.is_vectors else " with reasons"
     return f"removed {removed}{reasons} at {one_line(server.server)}"
 
 

@@ -20,6 +20,7 @@ from xscore.records.reports import ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.removal import shared_servers, team_server
+from xscore.store.vector_copies import drop_copies, gone_copies, servers_with_gone_copies
 
 _OWED = "erase_at "
 """Start of the keys in `meta`, followed by the server's name."""
@@ -132,6 +133,17 @@ def settle_owed_erasures(
             done.append(
                 erase_from_team(connection, settings.shared, of_team, owed[of_team], verify=verify)
             )
+    vector_servers = servers_with_gone_copies(connection)
+    if vector_servers and here_only:
+        for server in vector_servers:
+            for embedder, text_hashes in gone_copies(connection, server).items():
+                drop_copies(connection, embedder, server, text_hashes)
+            done.append(ServerErasure(server=server, is_vectors=True, problem=LEFT_ON_PURPOSE))
+    elif vector_servers:
+        # Few users have their vectors searched by a server.
+        from xscore.extensions.vectors.erasing import erase_copies
+
+        done += asyncio.run(erase_copies(connection, settings, vector_servers, verify=verify))
     for asked_server in done:
         if here_only or not asked_server.problem:
             connection.execute("DELETE FROM meta WHERE key = ?", (_OWED + asked_server.server,))

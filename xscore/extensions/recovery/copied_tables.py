@@ -209,6 +209,7 @@ TABLES = (
         came_later=True,
     ),
     CopiedTable("purpose", "purposes of files", "content", came_later=True),
+    CopiedTable("vector_copy", "vectors at servers", "text_hash", came_later=True),
     CopiedTable("event", "events", "id", NUMBERS, lambda row: EventName(row["name"])),
     CopiedTable("erased_memory", "ids that stay erased", "memory_id"),
     CopiedTable("project", "projects", "id"),

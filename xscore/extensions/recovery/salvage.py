@@ -52,6 +52,11 @@ _JUDGMENTS = """
 _REASONS = (
     "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
 )
+_COPIES_WITHOUT_VECTOR = """
+    UPDATE vector_copy SET is_gone = 1 WHERE NOT EXISTS (
+        SELECT 1 FROM vec
+        WHERE vec.text_hash = vector_copy.text_hash AND vec.embedder = vector_copy.embedder)
+"""
 _SPENDING_OF_CALLS = """
     INSERT OR IGNORE INTO spending (span, spent)
     SELECT span, iif(millions >= 9223372036854, 9223372036854775807, millions * 1000000 + rest)
@@ -103,6 +108,8 @@ def salvage_store(
         for table in TABLES_AFTER_MEMORIES:
             table.copy(reader, target, report)
         _batches(reader, target, report)
+        # Vectors are made again, those of texts that are still here; a server erases the others.
+        target.execute(_COPIES_WITHOUT_VECTOR)
         link_mentions(target, all_ids(target))
     report.damaged_places = reader.places
     return report

@@ -34,13 +34,19 @@ class OutageMemory:
     """Reads and writes the outage of one server in a store."""
 
     def __init__(
-        self, connection: sqlite3.Connection, server: str, *, clock: Callable[[], float]
+        self,
+        connection: sqlite3.Connection,
+        server: str,
+        *,
+        clock: Callable[[], float],
+        key: str = OUTAGE,
     ) -> None:
-        """clock: Unix seconds."""
+        """clock: Unix seconds. key: in `meta`."""
         self._connection = connection
         self._server = server
         self._clock = clock
-        self._read = _read_outage(connection)
+        self._key = key
+        self._read = _read_outage(connection, key)
 
     def problem(self) -> str:
         """Return why the server was away a short while ago; empty: it was not."""
@@ -60,11 +66,11 @@ class OutageMemory:
             outage = ServerOutage(self._server, problem, self._clock())
             text = msgspec.json.encode(outage).decode()
         with database.transaction(self._connection):
-            write_meta(self._connection, OUTAGE, text)
+            write_meta(self._connection, self._key, text)
 
 
-def _read_outage(connection: sqlite3.Connection) -> ServerOutage | None:
-    text = read_meta(connection, OUTAGE)
+def _read_outage(connection: sqlite3.Connection, key: str) -> ServerOutage | None:
+    text = read_meta(connection, key)
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Find the memories nearest to a query among a store's own vectors: by signs, then by cosine.
+"""Find the nearest of a store's own vectors: by signs, then by cosine.
 
 Up to `EXACT_UP_TO` vectors all are read. Of more, only their sketches are: those whose signs differ
 least from the query's are read whole and ranked by cosine. Trade-off: among very many some of the
@@ -6,17 +6,16 @@ nearest are missed (`docs/internals/decisions/0066-vectors-and-hot-state.md` has
 """
 
 import sqlite3
-from collections import defaultdict
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xscore.extensions.vectors.embedders import nearest
-from xscore.store.store import Store
+from xscore.store.vector_copies import CopiedVector
 from xscore.store.vector_rows import (
     HASH_BYTES,
     all_vectors,
-    memories_with_texts,
     read_sketches,
     sign_bits,
     sign_bytes,
@@ -31,48 +30,34 @@ WORD = np.dtype("<u8")
 """Signs are compared 64 at a time."""
 
 
-def nearest_memories(
-    store: Store, embedder: str, query: NDArray[np.float32], k: int | None
-) -> dict[str, float]:
-    """Return the cosines of the k nearest memories of the pool, best first; equals by id.
+class LocalSearch:
+    """The vectors of one database. See `vector_search.VectorSearch`; nothing is copied, so nothing
+    is added or erased."""
 
-    k: None: of all that have a vector, by comparing each.
-    """
-    cosines: list[tuple[str, float]] = []
-    for connection in store.connections_of_a_turn():
-        cosines += _nearest_of(connection, embedder, query, k)
-    cosines.sort(key=lambda pair: (-pair[1], pair[0]))
-    return dict(cosines[:k])
+    name = ""
 
+    def __init__(self, connection: sqlite3.Connection, embedder: str) -> None:
+        self._connection = connection
+        self._embedder = embedder
 
-def _nearest_of(
-    connection: sqlite3.Connection, embedder: str, query: NDArray[np.float32], k: int | None
-) -> list[tuple[str, float]]:
-    """Return memory id and cosine of at least the k nearest, where there are so many."""
-    if k is None:
-        vectors = all_vectors(connection, embedder)
-        return _of_memories(connection, nearest(vectors, query, len(vectors)))
-    # A text may have no memory in the pool: that of another branch, or of an archived memory.
-    texts = k
-    while True:
-        cosines_of_texts = nearest_texts(connection, embedder, query, texts)
-        cosines = _of_memories(connection, cosines_of_texts)
-        if len(cosines) >= k or len(cosines_of_texts) < texts:
-            return cosines
-        texts *= 4
+    async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
+        """Do nothing: they are in the store."""
 
+    async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
+        """Return the k nearest."""
+        places = np.frombuffer(query, dtype="<f2").astype(np.float32)
+        return nearest_texts(self._connection, self._embedder, places, k)
 
-def _of_memories(
-    connection: sqlite3.Connection, cosines_of_texts: list[tuple[str, float]]
-) -> list[tuple[str, float]]:
-    """Return memory id and cosine of the memories of the pool with these texts."""
-    ids_by_text: dict[str, list[str]] = defaultdict(list)
-    for memory_id, text_hash in memories_with_texts(connection, dict(cosines_of_texts)):
-        ids_by_text[text_hash].append(memory_id)
-    cosines: list[tuple[str, float]] = []
-    for text_hash, cosine in cosines_of_texts:
-        cosines += [(memory_id, cosine) for memory_id in ids_by_text[text_hash]]
-    return cosines
+    async def erase(self, text_hashes: Collection[str]) -> int:
+        """Do nothing: they went with their texts."""
+        return 0
+
+    async def check(self) -> str:
+        """Say where it searches."""
+        return "the store"
+
+    async def aclose(self) -> None:
+        """Do nothing."""
 
 
 def nearest_texts(

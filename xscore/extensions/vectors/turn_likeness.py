@@ -11,16 +11,23 @@ the search among very many vectors is not exact (`local_search`).
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from xscore.extension import implements, installed, load_plugin, plugin_errors
+from xscore.extensions.vectors.search_backends import open_search, search_server_name
+from xscore.extensions.vectors.vector_search import VectorPartition
 from xscore.pipeline.likeness import TURN_LIKENESS, Likeness
 from xscore.pipeline.parts import AFTER_INDEX, DOCTOR_CHECKS
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import database
-from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
+from xscore.platform.errors import (
+    BudgetExhausted,
+    ProviderError,
+    SharedUnavailable,
+    UsageError,
+)
 from xscore.platform.extras import require_extra
 from xscore.providers.hosts import host_of, usable_key, vendor_access
 from xscore.providers.provider import Provider
@@ -31,6 +38,7 @@ from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.store import Store
+from xscore.store.vector_copies import servers_with_gone_copies, uncopied_texts
 from xscore.store.vector_rows import ids_without_vector, put_vectors
 
 if TYPE_CHECKING:
@@ -98,7 +106,8 @@ def _endpoint_name(settings: Settings, model: str) -> str:
 
 @implements(DOCTOR_CHECKS)
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
-    """Report for `doctor` which embedder is used, and whether it works; nothing is sent."""
+    """Report for `doctor` which embedder is used and what searches its vectors, and whether both
+    work; no text or vector is sent."""
     try:
         make_embedder(settings, lambda provider: provider)
         label = embedder_label(settings)
@@ -108,9 +117,26 @@ async def check_embedder(settings: Settings) -> list[DoctorFinding]:
         else:
             place = f"{label}, of another package"
         words = f"{place}, which is sent the task and each memory once"
-        return [DoctorFinding("embedder", True, words)]
+        findings = [DoctorFinding("embedder", True, words)]
     except (UsageError, ProviderError) as error:
-        return [DoctorFinding("embedder", False, error.message, error.hint)]
+        findings = [DoctorFinding("embedder", False, error.message, error.hint)]
+    if settings.embedding.search.reveal():
+        findings.append(await _check_search(settings))
+    return findings
+
+
+async def _check_search(settings: Settings) -> DoctorFinding:
+    """Ask the server that searches vectors once; it is sent none."""
+    nobody = VectorPartition(member="", repository="", embedder="")
+    try:
+        search = open_search(settings, nobody, timeout_s=settings.shared.timeout_s)
+        assert search is not None
+        async with aclosing(search):
+            description = await search.check()
+    except (UsageError, SharedUnavailable) as error:
+        return DoctorFinding("vector search", False, error.message, error.hint)
+    words = f"{search.name}: {description}; it has the vectors of each repository's memories"
+    return DoctorFinding("vector search", True, words)
 
 
 @implements(TURN_LIKENESS)
@@ -128,7 +154,7 @@ async def turn_likeness(
     """
     async with aclosing(await _opened(settings, resources)) as embedder:
         try:
-            return Likeness(await _cosines(turn, embedder, store, needs_all=needs_all))
+            return await _likeness(turn, settings, embedder, store, needs_all=needs_all)
         except TimeoutError:
             message = (
                 f"{embedder_label(settings)} gave no vector for the task within {TURN_WAIT_S:g} s"
@@ -152,7 +178,10 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
                 await embed_missing(connection, embedder)
         except (ProviderError, BudgetExhausted) as error:
             return f"some memories have no vector yet: {error.message}"
-    return ""
+        from xscore.extensions.vectors.pool_search import send_copies  # needs numpy
+
+        problem = await send_copies(store, settings, embedder.name, in_turn=False)
+    return f"some vectors were not sent: {problem}" if problem else ""
 
 
 def _has_all_vectors(settings: Settings, store: Store) -> bool:
@@ -162,7 +191,13 @@ def _has_all_vectors(settings: Settings, store: Store) -> bool:
     # What a plugin calls its vectors, only the plugin knows: then an empty pool alone has all.
     name = _endpoint_name(settings, model) if kind == ENDPOINT_EMBEDDER else ""
     connections = store.connections_of_a_turn()
-    return not any(ids_without_vector(connection, name) for connection in connections)
+    if any(ids_without_vector(connection, name) for connection in connections):
+        return False
+    server = search_server_name(settings)
+    if not server:
+        return True
+    is_sent = not uncopied_texts(store.connection, name, server)
+    return is_sent and server not in servers_with_gone_copies(store.connection)
 
 
 async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
@@ -170,10 +205,10 @@ async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
     return make_embedder(settings, resources.metered_provider)
 
 
-async def _cosines(
-    turn: Turn, embedder: "Embedder", store: Store, *, needs_all: bool
-) -> Mapping[str, float]:
-    from xscore.extensions.vectors.local_search import nearest_memories  # it needs the extra
+async def _likeness(
+    turn: Turn, settings: Settings, embedder: "Embedder", store: Store, *, needs_all: bool
+) -> Likeness:
+    from xscore.extensions.vectors.pool_search import nearest_memories, send_copies  # needs numpy
 
     deadline: float | None = None
     if not needs_all:
@@ -184,8 +219,11 @@ async def _cosines(
         async with asyncio.timeout_at(deadline):
             for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
+    if not needs_all:
+        # What goes wrong is remembered, and said by the search.
+        await send_copies(store, settings, embedder.name, in_turn=True)
     count = None if needs_all else NEAREST
-    return nearest_memories(store, embedder.name, query.astype("float32"), count)
+    return await nearest_memories(store, settings, embedder.name, query.astype("float32"), count)
 
 
 async def embed_missing(connection: sqlite3.Connection, embedder: "Embedder") -> None:

@@ -15,7 +15,17 @@ from pathlib import Path
 from xscore.platform.database import Migration, Schema
 from xscore.platform.migration import Step, migrate
 from xscore.platform.sqlite_drivers import KeySource
-from xscore.store.migrations import step_2, step_3, step_4, step_5, step_6, step_7, step_8, step_9
+from xscore.store.migrations import (
+    step_2,
+    step_3,
+    step_4,
+    step_5,
+    step_6,
+    step_7,
+    step_8,
+    step_9,
+    step_10,
+)
 
 STEPS: Mapping[int, Step] = {
     2: Step(step_2.run, step_2.KEPT_ROWS),
@@ -26,6 +36,7 @@ STEPS: Mapping[int, Step] = {
     7: Step(step_7.run, step_7.KEPT_ROWS),
     8: Step(step_8.run, step_8.KEPT_ROWS),
     9: Step(step_9.run, step_9.KEPT_ROWS),
+    10: Step(step_10.run, step_10.KEPT_ROWS),
 }
 """By the number that each leads to."""
 

@@ -7,7 +7,7 @@ transaction mode may stand before the server. Beyond loopback the server's certi
 server with a certificate of its own needs `sslrootcert` in the URL.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -57,8 +57,17 @@ class TeamAddress(Struct, frozen=True, kw_only=True):
         return f"TeamAddress({self.name})"
 
 
-def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
-    """Read the URL of a team's server. setting: its name, for errors.
+def team_address(
+    url: str,
+    *,
+    timeout_s: float,
+    setting: str,
+    modules: Sequence[str] = ("psycopg", "cryptography"),
+) -> TeamAddress:
+    """Read the URL of a team's server.
+
+    setting: its name, for errors.
+    modules: what the extra must have brought.
 
     Raises UsageError for another kind of server, for one beyond this machine without checked TLS,
     and where the extra is missing.
@@ -80,7 +89,7 @@ def team_address(url: str, *, timeout_s: float, setting: str) -> TeamAddress:
         timeout_s=timeout_s,
     )
     refuse_open_transport(parts, url)
-    for module in ("psycopg", "cryptography"):
+    for module in modules:
         require_extra("team", module, purpose="shared.memories")
     return address
 

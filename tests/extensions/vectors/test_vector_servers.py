@@ -1,0 +1,134 @@
+"""PostgreSQL with pgvector and embedded Qdrant: both find what the store finds, erase, and keep
+partitions apart."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from tests.extensions.shared.postgres_process import PostgresProcess
+from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searching
+from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
+from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
+from xscore.extensions.vectors.search_backends import search_server_name
+from xscore.extensions.vectors.turn_likeness import check_embedder
+from xscore.extensions.vectors.vector_search import noted_partition
+from xscore.platform import database
+from xscore.settings import EmbeddingSettings, Secret, Settings
+from xscore.store.store import Store
+from xscore.store.vector_copies import uncopied_texts
+
+
+async def test_a_server_finds_what_the_store_finds(store: Store, server_place: str) -> None:
+    """Ten of a thousand: the same memories, but for one that an approximate index may miss, with
+    the same cosines."""
+    settings = searching(server_place)
+    rows = clustered(1_000)
+    fill(store, rows)
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    assert uncopied_texts(store.connection, EMBEDDER, search_server_name(settings)) == []
+    for row in rows[:5].astype(np.float32):
+        exact = await nearest_memories(store, Settings(), EMBEDDER, row, 10)
+        by_server = await nearest_memories(store, settings, EMBEDDER, row, 10)
+        assert by_server.warnings == ()
+        in_both = exact.cosines.keys() & by_server.cosines.keys()
+        assert len(in_both) >= 9
+        for identifier in in_both:
+            assert abs(exact.cosines[identifier] - by_server.cosines[identifier]) < 1e-3
+
+
+async def test_each_repository_has_a_partition(
+    store: Store, second_store: Store, server_place: str
+) -> None:
+    """Two repositories of equal content: what one has erased, the other still finds."""
+    settings = searching(server_place)
+    rows = clustered(60)
+    for filled in (store, second_store):
+        fill(filled, rows)
+        assert await send_copies(filled, settings, EMBEDDER, in_turn=False) == ""
+    query = rows[0].astype(np.float32)
+    store.connection.execute("DELETE FROM memory_row")
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    assert (await nearest_memories(store, settings, EMBEDDER, query, 10)).cosines == {}
+    of_other = await nearest_memories(second_store, settings, EMBEDDER, query, 10)
+    assert of_other.warnings == ()
+    assert len(of_other.cosines) == 10
+
+
+def test_what_is_erased_here_is_erased_there(
+    store: Store, server_place: str, tmp_path: Path
+) -> None:
+    """An erasure names the server, says how many vectors went, and that none is left; no row and no
+    byte of Qdrant's files has the text's hash."""
+    settings = searching(server_place)
+    memories = fill(store, clustered(20))
+    assert asyncio.run(send_copies(store, settings, EMBEDDER, in_turn=False)) == ""
+    erased = memories[3]
+    with database.transaction(store.connection):
+        store.connection.execute("DELETE FROM memory_row WHERE id = ?", (erased.id,))
+    (erasure,) = settle_owed_erasures(store.connection, settings, verify=True)
+    assert erasure.problem == ""
+    assert (erasure.removed, erasure.left, erasure.is_vectors) == (1, 0, True)
+    assert erasure.server == search_server_name(settings)
+    assert settle_owed_erasures(store.connection, settings, verify=True) == ()
+    partition = noted_partition(store.connection, EMBEDDER)
+    hashes = _hashes_at(server_place, tmp_path, partition.repository)
+    assert memories[4].text_hash in hashes
+    assert erased.text_hash not in hashes
+
+
+def _hashes_at(place: str, folder: Path, repository: str) -> str:
+    """Return what a server has, as text with the hashes of texts in it."""
+    if place.startswith("qdrant:"):
+        files = [file for file in (folder / "qdrant").rglob("*") if file.is_file()]
+        return "".join(file.read_bytes().decode("latin-1") for file in files)
+    with psycopg.connect(place) as connection:
+        query = "SELECT text_hash FROM xscore_vectors.vector WHERE repository = %s"
+        rows = connection.execute(query, (repository,)).fetchall()
+    return " ".join(text_hash for (text_hash,) in rows)
+
+
+async def test_doctor_names_the_server(server_place: str) -> None:
+    """The finding says what answers, and shows no password."""
+    embedding = EmbeddingSettings(model="openai:m", search=Secret(server_place))
+    findings = await check_embedder(Settings(embedding=embedding))
+    (finding,) = [finding for finding in findings if finding.name == "vector search"]
+    assert finding.ok
+    assert search_server_name(searching(server_place)) in finding.detail
+
+
+def _rows_seen_by(url: str, login: str, statement: str) -> list[Any]:
+    with psycopg.connect(url.replace("tester@", f"{login}@"), autocommit=True) as connection:
+        return connection.execute(statement.encode()).fetchall()
+
+
+async def test_a_login_sees_no_row_of_another(store: Store, postgres: PostgresProcess) -> None:
+    """Row-level security holds for reads and writes of a login that may use the table, whatever
+    partition it names."""
+    settings = searching(postgres.url)
+    fill(store, clustered(10))
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    # A superuser passes by row-level security, so two plain logins are compared.
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        for login in ("ada", "eve"):
+            connection.execute(f"CREATE ROLE {login} LOGIN".encode())
+            connection.execute(f"GRANT USAGE ON SCHEMA xscore_vectors TO {login}".encode())
+            connection.execute(
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON xscore_vectors.vector TO {login}".encode()
+            )
+    as_ada = searching(postgres.url.replace("tester@", "ada@"))
+    assert await send_copies(store, as_ada, EMBEDDER, in_turn=False) == ""
+    count = "SELECT count(*) FROM xscore_vectors.vector"
+    assert _rows_seen_by(postgres.url, "ada", count) == [(10,)]
+    assert _rows_seen_by(postgres.url, "eve", count) == [(0,)]
+    nobody = "repeat('0', 32)"
+    values = f"'ada', {nobody}, {nobody}, 'e', {nobody}, '', '[1]'"
+    forged = f"INSERT INTO xscore_vectors.vector VALUES ({values})"
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        _rows_seen_by(postgres.url, "eve", f"{forged} RETURNING 1")
+    gone = "WITH gone AS (DELETE FROM xscore_vectors.vector RETURNING 1) SELECT count(*) FROM gone"
+    assert _rows_seen_by(postgres.url, "eve", gone) == [(0,)]
+    assert _rows_seen_by(postgres.url, "ada", count) == [(10,)]
