@@ -6,6 +6,7 @@ user's own layer are never asked for. Trade-off: a turn that nobody has asked ma
 request more.
 """
 
+import asyncio
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -22,7 +23,8 @@ P = TypeVar("P", bound=PooledTurn)
 async def with_judged_elsewhere(
     pooled: P, described: JudgeDescription, resources: TurnResources, sample: int = FIRST_DRAW
 ) -> P:
-    """Return the turn with what is known elsewhere of its misses; it is in the store by then.
+    """Return the turn with what is known elsewhere of its misses; it is in the store by then. Where
+    the deadline comes first, nothing is.
 
     Raises StoreError, and SharedUnavailable where a server is required and away.
     """
@@ -31,7 +33,12 @@ async def with_judged_elsewhere(
         return pooled
     hashes = [miss.content_hash for miss in pool.misses if miss.layer is not Layer.USER]
     spending = resources.spending
-    judgments = await spending.judged_elsewhere(pooled.key, described.identity, hashes, sample)
+    of_turn = (pooled.key, described.identity, hashes, sample)
+    try:
+        async with asyncio.timeout(resources.deadline.judging_left_s()):
+            judgments = await spending.judged_elsewhere(*of_turn)
+    except TimeoutError:
+        return pooled
     if not judgments:
         return pooled
     misses = tuple([miss for miss in pool.misses if miss.content_hash not in judgments])

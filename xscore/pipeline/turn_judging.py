@@ -14,6 +14,7 @@ the whole pool or nothing. Trade-off: two models that judge one turn may score a
 and the receipt can only say who judged how many.
 """
 
+import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ from xscore.platform.errors import (
     UsageError,
     XscoreError,
 )
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.text import counted, join_sentences
 from xscore.providers.spec import LEXICAL, parse_model_spec
 from xscore.records.candidates import Candidate
@@ -84,7 +86,12 @@ async def judge_missing(
         return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
     if not isolated:
         _name_misspelt_fallbacks(parts)
-    opened = await with_judged_elsewhere(opened, parts.judge, resources)
+    try:
+        opened = await with_judged_elsewhere(opened, parts.judge, resources)
+    except asyncio.CancelledError:
+        take_back_cancellation()
+        interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
+        return await _judge_first(parts, resources, _FirstJudge(interrupted, parts.judge, opened))
     if not opened.pool.misses:
         return await _with_nothing_missing(parts, opened, resources)
     first = await _open_first(parts, opened, resources, isolated=isolated)
@@ -237,7 +244,11 @@ async def draw_again(
     if _causes(once.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
         return once, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))
-    redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
+    try:
+        redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
+    except asyncio.CancelledError:
+        take_back_cancellation()
+        return replace(once, interrupted=True), SecondDraws(missed=len(near) + beyond)
     judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
     if redrawn.pool.misses:
         try:
