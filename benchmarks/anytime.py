@@ -37,7 +37,8 @@ from xscore.records.memory import Kind, Relation
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
-from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.pack_assignment import assign_packs
+from xscore.scorer.packs import PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.store.store import Store
 

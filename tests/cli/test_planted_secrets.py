@@ -20,7 +20,7 @@ from tests.store.generated_secrets import HEX, SecretGenerator, provider_keys
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import checkpoints, failures
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import remember
 from xscore.store.working_session import resume_session

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.indexer.conftest import pieces_of
-from xscore.indexer.sections import name_rows, prose_references, split_rows
+from xscore.indexer.prose_sections import prose_references
+from xscore.indexer.sections import name_rows, split_rows
 from xscore.indexer.syntax import NameUse
 from xscore.records.memory import Kind
 

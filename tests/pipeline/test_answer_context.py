@@ -16,7 +16,7 @@ from xscore.records.statement import Statement
 from xscore.records.turn import Turn
 from xscore.settings import SessionSettings
 from xscore.store import evidence, memory_writer
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.remembering import remember
 
 NOW = 1_800_000_000.0

@@ -17,7 +17,7 @@ from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, Settings
 from xscore.store import evidence, memory_views, memory_writer
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.store import Store
 
 TASK = Turn(task="Why is the discount rounded down, and not up?")

@@ -76,14 +76,16 @@ def test_a_function_without_room_shows_the_lines_that_matter() -> None:
     rendered = bundle(
         [entry(settle, 0.95, header="")],
         max_tokens=400,
-        beside=BesideMemories(task="why is the discount booked twice?"),
+        beside=BesideMemories(task_words=telling_words("why is the discount booked twice?")),
     )
     assert (rendered.included, rendered.left_out) == ((settle.id,), ())
     assert "(shown in part)" in rendered.text and "ledger.book(discount(rows))" in rendered.text
     assert "def settle(rows):\n[… lines 42-189 left out …]\n    step_148(rows)" in rendered.text
     assert rendered.tokens <= 400
     named = bundle(
-        [entry(settle, 0.95, header="")], max_tokens=400, beside=BesideMemories(task="unrelated")
+        [entry(settle, 0.95, header="")],
+        max_tokens=400,
+        beside=BesideMemories(task_words=telling_words("unrelated")),
     )
     assert named.left_out == (settle.id,)
 

@@ -17,7 +17,8 @@ from xscore.records.memory import Kind, Layer, MemorySource
 from xscore.records.statement import Statement
 from xscore.settings import MemorySettings, validate_group
 from xscore.store import failures
-from xscore.store.evidence import parse_citation, refresh_evidence
+from xscore.store.citing import parse_citation
+from xscore.store.evidence import refresh_evidence
 from xscore.store.remembering import MemoryChange, remember, update_memory
 from xscore.store.store import Store
 

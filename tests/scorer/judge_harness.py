@@ -17,7 +17,8 @@ from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Unjudged
 from xscore.records.turn import Turn
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
-from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.pack_assignment import assign_packs
+from xscore.scorer.packs import PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder
 
 Code = Mapping[str, tuple[Candidate, str]]

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from tests.scorer.stdlib_candidates import candidate, real_code
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.records.candidates import Candidate
+from xscore.scorer.pack_assignment import OVERFULL_SHARE, assign_packs, place_all
 from xscore.scorer.packs import (
-    OVERFULL_SHARE,
     PackProfile,
-    assign_packs,
     fit_profile,
     packed_tokens,
     packs_to_send,
-    place_all,
     throwaway_packs,
 )
 

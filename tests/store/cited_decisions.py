@@ -6,7 +6,8 @@ from tests.store.conftest import said
 from xscore.platform import database
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.store import evidence, memory_writer
-from xscore.store.evidence import EvidenceRefresh, parse_citation
+from xscore.store.citing import parse_citation
+from xscore.store.evidence import EvidenceRefresh
 from xscore.store.store import Store
 
 CODE = "import os\n\n\ndef retry(n):\n    return n + 1\n\n\ndef other():\n    return 2\n"

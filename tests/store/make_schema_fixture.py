@@ -40,7 +40,7 @@ from xscore.settings import (
     validate_group,
 )
 from xscore.store.checkpoints import save_checkpoint
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.failures import record_failure
 from xscore.store.opening import SCHEMA
 from xscore.store.store import Store

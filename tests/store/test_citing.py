@@ -14,8 +14,9 @@ from xscore.platform.hashing import file_digest
 from xscore.records.indexing import FileStamp
 from xscore.records.memory import Citation
 from xscore.store import file_rows
+from xscore.store.cited_lines import WHOLE_FILE, FileLines
+from xscore.store.citing import parse_citation
 from xscore.store.encoded_files import encode_file
-from xscore.store.evidence import WHOLE_FILE, FileLines, parse_citation
 from xscore.store.store import Store
 
 

@@ -26,8 +26,9 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
 from xscore.records.statement import Statement
 from xscore.store import failures, memory_writer
+from xscore.store.citing import parse_citation
 from xscore.store.events import EventName
-from xscore.store.evidence import parse_citation, refresh_evidence
+from xscore.store.evidence import refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
 from xscore.store.memory_queries import latest_exchanges
 from xscore.store.personal_data import redact_said

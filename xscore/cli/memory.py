@@ -39,8 +39,9 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import LAYERS_BY_KIND, LayerStats, Statement
 from xscore.store import remembering
+from xscore.store.citing import parse_citation
 from xscore.store.events import REPORTED_DAYS, consolidation_history
-from xscore.store.evidence import citations_of, parse_citation, refresh_evidence
+from xscore.store.evidence import citations_of, refresh_evidence
 from xscore.store.failures import record_failure, resolve_failure
 from xscore.store.lookup import (
     LIVE_STATUSES,

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from xscore.indexer.code import cut_code
 from xscore.indexer.languages import language_named
-from xscore.indexer.sections import cut_prose, cut_rows
+from xscore.indexer.prose_sections import cut_prose
+from xscore.indexer.sections import cut_rows
 from xscore.indexer.syntax import (
     GrammarGaveUp,
     MemoryDraft,

@@ -11,7 +11,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from xscore.indexer import code, embedded, sections
+from xscore.indexer import code, config_blocks, embedded, prose_sections, sections
 from xscore.indexer.captures import Syntax
 from xscore.indexer.first_lines import language_of_file
 from xscore.indexer.grammars import grammar_problem, has_grammar
@@ -74,11 +74,11 @@ def _cut_by_shape(
         case FileShape.CELLS:
             return embedded.cut_cells(source)
         case FileShape.PROSE:
-            return sections.cut_prose(source, syntax), []
+            return prose_sections.cut_prose(source, syntax), []
         case FileShape.CONFIG:
-            return sections.cut_config(source, syntax), declared_modules(source)
+            return config_blocks.cut_config(source, syntax), declared_modules(source)
         case FileShape.BLOCKS:
-            return sections.cut_blocks(source), []
+            return config_blocks.cut_blocks(source), []
         case _:
             return sections.cut_windows(source), declared_modules(source)
 

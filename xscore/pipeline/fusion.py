@@ -27,7 +27,7 @@ from xscore.prompts.bundle_parts import (
     BundleEntry,
     age_text,
 )
-from xscore.prompts.left_out import LeftOut
+from xscore.prompts.left_out import LeftOut, telling_words
 from xscore.records.judgment import UNRELATED_WORDS_BELOW, PlacedBy, Ranked, Selection
 from xscore.records.memory import (
     CODE_KINDS,
@@ -130,7 +130,7 @@ def _with_selection(
         nearest = 0 if selection.kept else NEAREST_BY_WORDS
     return replace(
         beside,
-        task=task,
+        task_words=telling_words(task),
         remark=remark,
         near=_near(selection, memories, reasons, nearest=nearest),
         failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),

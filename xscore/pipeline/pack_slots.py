@@ -39,7 +39,9 @@ class PackSlots:
 
 
 def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store) -> Slots:
-    from xscore.scorer.packs import assign_packs  # a turn that is all cached packs nothing
+    from xscore.scorer.pack_assignment import (
+        assign_packs,  # a turn that is all cached packs nothing
+    )
 
     slots: dict[str, tuple[str, int]] = {}
     if store.others:

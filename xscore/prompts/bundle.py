@@ -200,7 +200,7 @@ def render_bundle(
     if beside.near or ranked_ids - chosen:
         # Not all fits, or something came near: room is kept for naming it.
         chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
-        pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
+        pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task_words)
     # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
     # and it is rendered again.
     while True:
@@ -306,7 +306,7 @@ def _without_notice(header: str) -> str:
 
 
 def _with_parts(
-    pieces: Sequence[BundlePiece], chosen: set[str], room: int, task: str
+    pieces: Sequence[BundlePiece], chosen: set[str], room: int, task_words: frozenset[str]
 ) -> list[BundlePiece]:
     """Show the lines that matter of functions for which there is no room; add their ids to the
     chosen.
@@ -324,7 +324,7 @@ def _with_parts(
         if memory.kind not in PARTIAL_KINDS:
             continue
         chars = int((tokens_left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
-        words = telling_words(task, piece.entry.reason)
+        words = task_words | telling_words(piece.entry.reason)
         text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
         if text:
             size = memory_tokens(memory, len(text))

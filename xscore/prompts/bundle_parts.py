@@ -102,8 +102,8 @@ class BundleEntry(Struct, frozen=True):
 class BesideMemories(Struct, frozen=True, kw_only=True):
     """What a bundle shows besides the chosen memories."""
 
-    task: str = ""
-    """Its words decide which lines of a long function are shown if there is no room for all."""
+    task_words: frozenset[str] = frozenset()
+    """They decide which lines of a long function are shown if there is no room for all."""
     near: tuple[LeftOut, ...] = ()
     """Memories that passed without a place, or came near."""
     failure_patterns: tuple[str, ...] = ()

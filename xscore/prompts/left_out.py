@@ -233,12 +233,10 @@ def _name_before_bracket(signature: str) -> str:
     return ""
 
 
-def telling_words(*texts: str) -> frozenset[str]:
-    """Return the words of a task and a reason by which the lines that matter are found, in lower
+def telling_words(text: str) -> frozenset[str]:
+    """Return the words of a task or a reason by which the lines that matter are found, in lower
     case."""
-    words = set[str]()
-    for text in texts:
-        words.update(map(str.lower, re.findall(r"[^\W\d_]+", text)))
+    words = set(map(str.lower, re.findall(r"[^\W\d_]+", text)))
     return frozenset(word for word in words - _COMMON if len(word) >= SHORTEST_WORD)
 
 

@@ -6,7 +6,6 @@ memory outright or an embedder finds it alike. Trade-off: what shares no word wi
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -64,7 +63,7 @@ class ScoredPool:
     ) -> None:
         self.candidates: Sequence[Candidate] = weighed.candidates
         self.evidence: LexicalEvidence = weighed.evidence
-        self.task: str = weighed.task
+        self._names = weighed.names_as_written
         self.terms: Sequence[WeighedTerm] = weighed.terms
         self.named: Mapping[str, NamedInTask] = weighed.named
         self.shortlist: Shortlist = weighed.shortlist
@@ -248,11 +247,6 @@ class ScoredPool:
     def _spelled(self, word: str) -> str:
         """Return a word as the task has it, if that is a name: `StopAsyncIteration`."""
         return self._names.get(word, word)
-
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        names = re.findall(r"[A-Za-z]\w{0,80}", self.task)
-        return {name.lower(): name for name in names if not name[1:].islower()}
 
     def _reason_of_links(self, row: int) -> list[str]:
         """Say which link counted most for a memory, if any counted much."""

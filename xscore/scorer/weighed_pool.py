@@ -4,6 +4,7 @@ What is trained and what judges both begin here. Trade-off: the whole pool is wa
 since what a word is worth depends on all who have it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,12 @@ class WeighedPool:
         self.has_code: bool = any(
             candidates[row].kind in PRODUCT_CODE_KINDS for row in self.shortlist.rows
         )
+
+    @property
+    def names_as_written(self) -> dict[str, str]:
+        """The names in the task (`StopAsyncIteration`), by their words in lower case."""
+        names = re.findall(r"[A-Za-z]\w{0,80}", self.task)
+        return {name.lower(): name for name in names if not name[1:].islower()}
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
         """Return the blocks that define a value of each name, which their own made-up names do not

@@ -1,247 +1,34 @@
-"""Code that a memory cites: `path:10-40`, `path:10`, `path` or `path::entity`, and whether it is
-unchanged.
+"""Whether the code that memories cite is unchanged.
 
-A citation keeps the hash of its lines, never the lines; line endings, trailing whitespace and a
-byte order mark do not count. `refresh_evidence` checks the cited files before each turn: moved
-lines are followed; a memory whose lines changed is stale, which changes what a judge is shown,
-until they are back. Trade-offs: reformatted code counts as changed; a file with the same size and
-time of change counts as unchanged, as in git.
+`refresh_evidence` checks the cited files before each turn: moved lines are followed; a memory whose
+lines changed is stale, which changes what a judge is shown, until they are back. How a citation is
+written is `citing`'s business. Trade-off: a file with the same size and time of change counts as
+unchanged, as in git.
 """
 
 import json
 import os
-import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform.database import transaction
-from xscore.platform.errors import UsageError
 from xscore.platform.files import (
     FileRefused,
     changed_ns,
-    leads_out,
     opened_folder,
     read_file_under,
     settled_ns,
 )
-from xscore.platform.hashing import file_digest
-from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
+from xscore.platform.paths import RepositoryRoot, native_name
 from xscore.records.memory import Citation, MemoryStatus
 from xscore.store import memory_rows
+from xscore.store.cited_lines import MAX_CITED_BYTES, FileLines
 from xscore.store.events import EventName, emit_event
-from xscore.store.memory_queries import entity_spans
-from xscore.store.redaction import is_safe_name, is_secret_file, redact
 from xscore.store.worktrees import HERE
-
-MAX_CITED_BYTES = 10_000_000
-"""Larger files are not read for a citation."""
-_FIRST = 8
-"""Hex characters of the hash that cover only the first line."""
-_UTF8_MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
-_HEAD_BYTES = 8_192
-_LINES = r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?"
-_FORMS_HINT = "Cite as path, path:LINE, path:FIRST-LAST or path::entity."
-_LINES_HINT = "Lines count from 1; both ends are included."
-_REFUSED = {
-    "too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB",
-    "not_a_file": "is not a regular file",
-    "FileNotFoundError": "is not there",
-    "PermissionError": "may not be read",
-    "ValueError": "is not text",
-}
-"""Why a file cannot be cited, by the message or the type of the error."""
-_SHOWN = 5
-
-LineSpan = tuple[int, int]
-"""First and last line, 1-based, inclusive; (0, 0): the whole file."""
-WHOLE_FILE: LineSpan = (0, 0)
-
-
-class FileLines:
-    """A file's lines, numbered as in editors and the index."""
-
-    def __init__(self, data: bytes) -> None:
-        """Split a file's bytes; a binary file is one line. Raises ValueError for broken UTF-16."""
-        self.lines: list[bytes] = _split_lines(data)
-        self._starts: dict[str, list[int]] = {}
-
-    def hash(self, span: LineSpan) -> str:
-        """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for
-        all lines."""
-        if span == WHOLE_FILE:
-            chosen = self.lines
-        else:
-            chosen = self.lines[span[0] - 1 : span[1]]
-        of_first = _first_line_hash(chosen[0] if chosen else b"")
-        return of_first + file_digest(b"\n".join(chosen))[_FIRST:]
-
-    def find(self, span: LineSpan, span_hash: str) -> LineSpan | None:
-        """Return where the span is now: the old place, else the only other place with the same
-        lines.
-
-        None: it is gone, changed, or in several places, none of them the old one.
-        """
-        if self._holds(span, span_hash):
-            return span
-        if span == WHOLE_FILE:
-            return None
-        if not self._starts:
-            for number, line in enumerate(self.lines, 1):
-                self._starts.setdefault(_first_line_hash(line), []).append(number)
-        matching: list[LineSpan] = []
-        for start in self._starts.get(span_hash[:_FIRST], ()):
-            place = (start, start + span[1] - span[0])
-            if self._holds(place, span_hash):
-                matching.append(place)
-        if len(matching) == 1:
-            return matching[0]
-        return None
-
-    def _holds(self, span: LineSpan, span_hash: str) -> bool:
-        return span[1] <= len(self.lines) and self.hash(span) == span_hash
-
-
-def _split_lines(data: bytes) -> list[bytes]:
-    if data.startswith(_UTF16_MARKS):
-        data = data.decode("utf-16").encode("utf-8")
-    elif b"\0" in data[:_HEAD_BYTES]:
-        # An image has no lines: it is cited as a whole.
-        return [data]
-    data = data.removeprefix(_UTF8_MARK).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    lines = [line.rstrip(b" \t") for line in data.split(b"\n")]
-    if lines[-1] == b"":
-        lines.pop()
-    return lines
-
-
-def _first_line_hash(line: bytes) -> str:
-    return file_digest(line)[:_FIRST]
-
-
-def parse_citation(
-    root: RepositoryRoot,
-    cited: str,
-    *,
-    connection: sqlite3.Connection | None = None,
-    base: Path | None = None,
-) -> Citation:
-    """Parse a citation and hash its lines as they are now.
-
-    connection: of the store that knows the entities; None: entities cannot be cited.
-    base: a folder inside the root where a relative path is looked up first.
-    Raises UsageError.
-    """
-    place = cited
-    span = WHOLE_FILE
-    entity = ""
-    name = _name_inside(root, cited, base)
-    if not (name and os.path.lexists(root.path / name)):
-        if lines := re.fullmatch(_LINES, cited):
-            place = lines["path"]
-            first = int(lines["first"])
-            span = (first, int(lines["last"] or first))
-            if span == WHOLE_FILE:
-                raise UsageError(f"{cited} names no line", hint=_LINES_HINT)
-        elif re.fullmatch(".+::.+", cited):
-            place, _, entity = cited.partition("::")
-    path = _checked_path(root, place, base)
-    data, text = _read(root, path)
-    if entity:
-        span = _entity_span(connection, path, entity, file_digest(data))
-    if span != WHOLE_FILE and not 1 <= span[0] <= span[1] <= len(text.lines):
-        raise UsageError(
-            f"{path} has no lines {span[0]}-{span[1]}: it has {len(text.lines)}", hint=_LINES_HINT
-        )
-    return Citation(path, *span, text.hash(span))
-
-
-def _entity_span(
-    connection: sqlite3.Connection | None, path: str, entity: str, file_hash: str
-) -> LineSpan:
-    if connection is None:
-        raise UsageError(
-            f"{path}::{entity} cannot be looked up without a store",
-            hint="Name its lines: path:10-40.",
-        )
-    indexed = connection.execute(
-        "SELECT file_hash FROM file WHERE path = ? AND excluded = ''", (path,)
-    ).fetchone()
-    if indexed != (file_hash,):
-        raise UsageError(
-            f"{path} is not in the index as it stands now",
-            hint="Run `xscore index`, or name the lines: path:10-40.",
-        )
-    spans = entity_spans(connection, path)
-    places = [(span.start_line, span.end_line) for span in spans if span.entity == entity]
-    if len(places) == 1:
-        return places[0]
-    names = dict.fromkeys(span.entity for span in spans[:_SHOWN])
-    hint = f"Some of that file: {', '.join(names)}."
-    if places:
-        hint = (
-            "Name its lines:"
-            f" {', '.join(f'{path}:{first}-{last}' for first, last in places[:_SHOWN])}."
-        )
-    raise UsageError(f"{path}::{entity} names {len(places) or 'no'} entities", hint=hint)
-
-
-def _checked_path(root: RepositoryRoot, place: str, base: Path | None) -> str:
-    """Return the path as the index writes it, or refuse a file that may not be cited."""
-    name = _name_inside(root, place, base)
-    if not name:
-        raise UsageError(
-            f"{redact(place).text} is not inside {root.path}", hint="Cite a file of the repository."
-        )
-    path = portable_name(name)
-    if path.partition("/")[0] == STORE_DIR or leads_out(path):
-        raise UsageError(
-            f"{path} is not a source file of the repository", hint="Cite a file that people write."
-        )
-    if is_secret_file(path) or not is_safe_name(path):
-        raise UsageError(
-            f"{redact(path).text} is a file of secrets", hint="Cite the code that uses it."
-        )
-    return path
-
-
-def _name_inside(root: RepositoryRoot, place: str, base: Path | None) -> str:
-    """Resolve a path, plain or escaped, against base and root: the first that exists, else the last
-    inside."""
-    name = ""
-    folders = [folder for folder in (base, root.path) if folder is not None]
-    for form in dict.fromkeys(() if "\0" in place else (place, native_name(place))):
-        for folder in folders:
-            name = _inside(os.path.normpath(folder / form), root) or name
-            if name and os.path.lexists(root.path / name):
-                return name
-    return name
-
-
-def _inside(name: str, root: RepositoryRoot) -> str:
-    path = Path(name)
-    for candidate in (path, path.parent.resolve() / path.name):
-        relative = os.path.relpath(candidate, root.path)
-        if relative != "." and relative.partition("/")[0] != "..":
-            return relative
-    return ""
-
-
-def _read(root: RepositoryRoot, path: str) -> tuple[bytes, FileLines]:
-    with opened_folder(root.path) as top:
-        try:
-            data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
-            return data, FileLines(data)
-        except (FileRefused, OSError, ValueError) as error:
-            reason = _REFUSED.get(str(error)) or _REFUSED.get(
-                type(error).__name__, "is a link, or lies behind one"
-            )
-            raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
-
 
 Stamp = tuple[int, int]
 """Size and time of change of a file when its spans were last checked."""

@@ -225,8 +225,8 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
         if end.isolated:
             return
         _record_use(connection, turn_id, end.verdict, now=now)
-        query = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
-        thread, turn_key, task, stored_context = connection.execute(query, (turn_id,)).fetchone()
+        query = "SELECT thread, task, context FROM turn WHERE id = ?"
+        thread, task, stored_context = connection.execute(query, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
         context = _name_memories(
             connection,
@@ -241,10 +241,9 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
             )
         if clean and end.has_evidence:
             # A turn without an answer writes none.
-            from xscore.store.answered_turn import AnsweredTurn, save_exchange
+            from xscore.store.answered_turn import save_exchange
 
-            answered = AnsweredTurn(turn_key, thread, task, clean, context)
-            save_exchange(connection, answered, now=now)
+            save_exchange(connection, turn_id, clean, context, now=now)
         save_session_summary(connection, thread)
 
 

@@ -16,7 +16,8 @@ from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.pack_assignment import assign_packs
+from xscore.scorer.packs import PackProfile
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPiece, memory_pieces
 

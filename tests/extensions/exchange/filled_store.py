@@ -11,7 +11,7 @@ from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform import database
 from xscore.records.turn import Turn
 from xscore.store import failures, memory_writer
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.lookup import MemoryFilter
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome

@@ -8,7 +8,8 @@ from tests.extensions.learning.conftest import NOW
 from xscore.platform.errors import UsageError
 from xscore.records.memory import Kind, MemoryStatus
 from xscore.records.statement import Statement
-from xscore.store.evidence import parse_citation, refresh_evidence
+from xscore.store.citing import parse_citation
+from xscore.store.evidence import refresh_evidence
 from xscore.store.remembering import remember
 from xscore.store.store import Store
 

@@ -6,7 +6,7 @@ from xscore.platform import database
 from xscore.records.memory import Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, validate_group
 from xscore.store import evidence
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.store import Store
 
 

@@ -14,7 +14,7 @@ from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_headings import RANKED_BY_WORDS, LeftOutCause
 from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
 from xscore.prompts.injected_text import spoken_text, without_recall
-from xscore.prompts.left_out import LeftOut
+from xscore.prompts.left_out import LeftOut, telling_words
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import Kind, Layer, Memory
@@ -81,7 +81,7 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         for path in ("", "src/b.py")
     ]
     beside = BesideMemories(
-        task=TASK,
+        task_words=telling_words(TASK),
         near=tuple(near),
         failure_patterns=("RECALLED pattern",),
         decisions=("RECALLED choice",),

@@ -51,7 +51,8 @@ function before(one, other) {
   if (typeof one === "number" && typeof other === "number") return one - other;
   if (typeof one === "number") return 1;
   if (typeof other === "number") return -1;
-  return one < other ? -1 : one > other ? 1 : 0;
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }
 
 function sort(table, head, column) {

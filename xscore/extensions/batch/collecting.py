@@ -146,9 +146,15 @@ class _Fetched(Struct):
 class ResultCollector:
     """Stores the results of one job's batches, one batch at a time."""
 
-    renderer: type[BatchRenderer] = BatchRenderer
-
-    def __init__(self, context: JobContext, host: BatchHost, *, chunk: int) -> None:
+    def __init__(
+        self,
+        context: JobContext,
+        host: BatchHost,
+        *,
+        chunk: int,
+        make_renderer: type[BatchRenderer] = BatchRenderer,
+    ) -> None:
+        self._make_renderer = make_renderer
         connection = context.connection
         job = context.job
         self.context: JobContext = context
@@ -303,7 +309,7 @@ class ResultCollector:
         answered.sort(key=itemgetter(1))
         # Planned with another version's prompt: the answers stand.
         with suppress(UsageError):
-            renderer = self.renderer(self.context.store, host, self._job)
+            renderer = self._make_renderer(self.context.store, host, self._job)
             for name, request in renderer.requests(answered):
                 completion = results[name].completion
                 assert completion is not None

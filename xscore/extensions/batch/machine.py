@@ -104,10 +104,12 @@ def _job_pass(
     """Return what advances a job: its requests are of one of two sorts."""
     if context.job.recipe.writes == PURPOSES:
         # Most jobs judge.
-        from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeSender
+        from xscore.extensions.batch.purpose_jobs import PurposeCollector, PurposeRenderer
 
-        sender: BatchSender = PurposeSender(context, host)
-        collector: ResultCollector = PurposeCollector(context, host, chunk=chunk)
+        sender = BatchSender(context, host, make_renderer=PurposeRenderer)
+        collector: ResultCollector = PurposeCollector(
+            context, host, chunk=chunk, make_renderer=PurposeRenderer
+        )
     else:
         sender = BatchSender(context, host)
         collector = ResultCollector(context, host, chunk=chunk)

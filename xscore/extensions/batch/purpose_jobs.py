@@ -19,7 +19,7 @@ from xscore.extensions.batch.purpose_subjects import (
     read_subjects,
 )
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome
-from xscore.extensions.batch.sending import BatchRenderer, BatchSender, with_stored_pieces
+from xscore.extensions.batch.sending import BatchRenderer, with_stored_pieces
 from xscore.platform.hashing import digest
 from xscore.records.calls import Request
 from xscore.scorer.repair import MemoryPiece, PackPrompt
@@ -66,16 +66,8 @@ class PurposeRenderer(BatchRenderer):
         return {name_of(key): place for key, place in all_places(self._store).items()}
 
 
-class PurposeSender(BatchSender):
-    """Creates the batches of a job that asks for purposes."""
-
-    renderer: type[BatchRenderer] = PurposeRenderer
-
-
 class PurposeCollector(ResultCollector):
     """Stores the purposes of a job's batches."""
-
-    renderer: type[BatchRenderer] = PurposeRenderer
 
     def enter_results(self, batch: Batch, chunk: ResultChunk) -> None:
         """Keep the lines of these results and enter what they cost, in one transaction."""

@@ -282,9 +282,14 @@ def with_stored_pieces(
 class BatchSender:
     """Creates the batches of one job."""
 
-    renderer: type[BatchRenderer] = BatchRenderer
-
-    def __init__(self, context: JobContext, host: BatchHost) -> None:
+    def __init__(
+        self,
+        context: JobContext,
+        host: BatchHost,
+        *,
+        make_renderer: type[BatchRenderer] = BatchRenderer,
+    ) -> None:
+        self._make_renderer = make_renderer
         self.context: JobContext = context
         self.host: BatchHost = host
         self.held_back: str = ""
@@ -295,7 +300,7 @@ class BatchSender:
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
-        return self.renderer(
+        return self._make_renderer(
             self.context.store, self.host, self.context.job, self.context.ledger.prices
         )
 

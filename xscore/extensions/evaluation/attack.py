@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
-from importlib.resources import files
 from operator import add
 from pathlib import Path
 
@@ -126,7 +125,7 @@ class AttackReport(Struct, frozen=True, kw_only=True):
 def read_payloads() -> tuple[Payload, ...]:
     """Return the payloads of the package. They are a data file, so that no index of this
     repository contains them."""
-    table = files("xscore.extensions.evaluation").joinpath("attacks.csv").read_text("utf-8")
+    table = Path(__file__).with_name("attacks.csv").read_text("utf-8")
     return tuple(Payload(**row) for row in csv.DictReader(table.splitlines()))
 
 

@@ -27,7 +27,8 @@ from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import Capability, Completion, Request
 from xscore.records.candidates import Candidate
 from xscore.records.memory import Layer
-from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.pack_assignment import assign_packs
+from xscore.scorer.packs import PackProfile
 from xscore.store.redaction import redact
 from xscore.store.store import Store
 

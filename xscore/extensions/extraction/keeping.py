@@ -36,6 +36,7 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import evidence, extracted_facts, memory_rows, memory_writer
+from xscore.store.citing import parse_citation
 from xscore.store.composing import memory_from_statement, statement_text
 from xscore.store.memory_updates import note_access, set_trust
 from xscore.store.near_duplicates import near_duplicates
@@ -218,7 +219,7 @@ class _Keeper:
         paths: list[str] = []
         for name in fact.files:
             try:
-                citation = evidence.parse_citation(self._store.root, name)
+                citation = parse_citation(self._store.root, name)
             except UsageError:  # no file of this repository
                 continue
             paths.append(citation.path)

@@ -23,6 +23,7 @@ from xscore.platform.errors import UsageError
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import evidence, memory_rows
+from xscore.store.citing import parse_citation
 from xscore.store.drift import gone_names
 from xscore.store.lookup import STATED_LAYERS
 from xscore.store.personal_data import redact_pii
@@ -202,5 +203,5 @@ def _contradicted_claims(store: Store) -> Iterator[AuditFinding]:
         citations: tuple[Citation, ...] = ()
         # Changed in this very moment: the line is named all the same.
         with suppress(UsageError):
-            citations = (evidence.parse_citation(store.root, place),)
+            citations = (parse_citation(store.root, place),)
         yield _finding(AuditProblem.CONTRADICTED, [], because, citations)

@@ -8,7 +8,7 @@ from xscore.extensions.privacy.erasure import erase_memories
 from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, Secret
-from xscore.store.evidence import parse_citation
+from xscore.store.citing import parse_citation
 from xscore.store.lookup import MemoryFilter, filter_memories
 from xscore.store.memory_rows import memories_with_ids
 from xscore.store.remembering import MemoryChange, update_memory

@@ -17,7 +17,8 @@ from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.memory import Citation
-from xscore.store.evidence import citations_of, parse_citation
+from xscore.store.citing import parse_citation
+from xscore.store.evidence import citations_of
 from xscore.store.index_rows import OBSERVED, read_index_meta, write_index_meta
 from xscore.store.memory_rows import select_memories
 from xscore.store.store import Store

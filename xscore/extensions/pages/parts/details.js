@@ -31,7 +31,10 @@ const isLightOn = (shade) => ramp.isLight[stepOf(shade / SCORE_STEPS)];
 const strengthOf = (shade) => shade;
 const figureOf = scoreText;
 const shadeWords = (shade) => `best score ${shade < 0 ? "none" : (shade / SCORE_STEPS).toFixed(2)}`;
-const stateOf = (place) => (keptRank.has(place) ? "chosen" : passes(place) ? "passed, not chosen" : "");
+function stateOf(place) {
+  if (keptRank.has(place)) return "chosen";
+  return passes(place) ? "passed, not chosen" : "";
+}
 const passedOver = inOrder.filter((place) => passes(place) && !keptRank.has(place)).slice(0, 400); // with a dashed outline
 
 function sentenceOf(place) {
@@ -108,7 +111,9 @@ function openAround(element) {
 
 function showDetails(place) {
   const where = pathOf(place) ? spotOf(place) : kindOf(place);
-  const state = keptRank.has(place) ? `chosen, place ${keptRank.get(place)}` : passes(place) ? "passed, not chosen" : hasScore(place) ? "not chosen" : "";
+  let state = stateOf(place);
+  if (keptRank.has(place)) state = `chosen, place ${keptRank.get(place)}`;
+  else if (!state && hasScore(place)) state = "not chosen";
   const head = make("div", { className: "big" }, make("b", { textContent: scoreText(place) }), make("span", { textContent: state }));
   const about = [kindOf(place), languageOf(place), data.layerNames[data.layers[place]], counted(data.tokens[place], "token")];
   if (carried.has(place)) about.push("carried over");

@@ -99,10 +99,15 @@ function strip(node) {
   if (!isRoomy) return BARE_STRIP;
   return node.depth === 1 ? FOLDER_STRIP : NAMED_STRIP;
 }
+// Room around what a node holds: none around the whole map, little around what a file holds.
+function gap(node, ofRoot, ofFile, ofFolder) {
+  if (node.depth === 0) return ofRoot;
+  return node.data.file === undefined ? ofFolder : ofFile;
+}
 const layout = parts.treemap().tile(parts.treemapSquarify.ratio(1.3))
-  .paddingOuter((node) => (node.depth === 0 ? 0 : node.data.file !== undefined ? 0.6 : 1.5))
+  .paddingOuter((node) => gap(node, 0, 0.6, 1.5))
   .paddingTop(strip)
-  .paddingInner((node) => (node.depth === 0 ? 4 : node.data.file !== undefined ? 0.4 : 1.5));
+  .paddingInner((node) => gap(node, 4, 0.4, 1.5));
 
 function readColors() {
   const names = ["map", "folder", "folder-ink", "dim", "kept", "near", "hatch", "ink", "focus"];
@@ -192,7 +197,8 @@ function drawNode(node, rows) {
 function drawLeaf(place, left, top, wide, tall) {
   const shade = shades[place];
   const isIn = !isFiltered || isShown(place);
-  context.fillStyle = !isIn ? colors.dim : shade < 0 ? hatch : fillOf(shade);
+  if (!isIn) context.fillStyle = colors.dim;
+  else context.fillStyle = shade < 0 ? hatch : fillOf(shade);
   context.fillRect(left, top, wide, tall);
   if (isIn && wide > 46 && tall > 15) drawName(place, left, top, wide, tall);
 }
@@ -200,7 +206,8 @@ function drawLeaf(place, left, top, wide, tall) {
 const letterWidth = 5.9;
 function fitted(text, room) {
   const most = Math.floor(room / letterWidth);
-  return text.length <= most ? text : most < 3 ? "" : text.slice(0, most - 1) + "…";
+  if (text.length <= most) return text;
+  return most < 3 ? "" : text.slice(0, most - 1) + "…";
 }
 
 function drawHeader(node, left, top, wide, room) {

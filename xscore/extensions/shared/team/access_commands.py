@@ -22,7 +22,7 @@ from xscore.platform.text import counted, one_line
 def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
     """Get what the team states about repository NAME, which is not cloned here.
 
-    `ask --repo NAME` then judges it; `xscore shared sync` brings what is new. Without NAME, list
+    `ask --repo NAME` then judges it; `xscore shared sync` pulls what is new. Without NAME, list
     those that are followed.
     """
     settings = read_settings(flags).settings
@@ -44,7 +44,7 @@ def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
     login = memories_address(settings.shared).login
     sync = follow(repository, login, settings.shared, user_data_dir=folder)
     memories = counted(sync.added, "memory", "memories")
-    flags.terminal.print_result(sync, f"following {repository}: {memories} received")
+    flags.terminal.print_result(sync, f"following {repository}: {memories} pulled")
 
 
 @command()
@@ -81,7 +81,7 @@ def change_repository_access(
 
     It is an administrator's command (shared.admin_url) and needs the team's key. A repository is
     open to the whole team until it is closed; then only logins that were granted access can read
-    and write it. Members keep what they have already received.
+    and write it. Members keep what they have already pulled.
     """
     settings = read_settings(flags).settings.shared
     address = admin_address(settings, needed_by="shared access")

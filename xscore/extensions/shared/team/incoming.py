@@ -1,4 +1,4 @@
-"""Bring what the team's server sent into this store.
+"""Write what was pulled from the team's server into this store.
 
 What another member shares becomes a memory of its own here, with its author, repository, time and
 citations; its id is made of the member and the row, so nobody can replace another's, or one of this
@@ -79,7 +79,7 @@ def apply_incoming(
     kinds: Sequence[str],
     now: float,
 ) -> Arrivals:
-    """Bring entries into the store, the later after the earlier; call it inside a transaction.
+    """Write pulled entries into the store, in order; call it inside a transaction.
 
     kinds: of memories that the user takes.
     """
@@ -96,13 +96,13 @@ def apply_incoming(
             _apply_checkpoint(store.connection, identifier, entry, arrivals)
             continue
         before = stored.get(identifier)
-        received, citations = _memory_of(store, identifier, entry, kinds=kinds, now=now)
-        if received is None:
+        pulled, citations = _memory_of(store, identifier, entry, kinds=kinds, now=now)
+        if pulled is None:
             _remove(store.connection, before, arrivals, now=now)
         elif memory_rows.is_erased(store.connection, identifier):
             arrivals.forgotten += 1
         else:
-            write_memory(store.connection, received, before=before, now=now, link=False)
+            write_memory(store.connection, pulled, before=before, now=now, link=False)
             evidence.attach_citations(store.connection, identifier, citations)
             arrivals.added += before is None
             arrivals.changed += before is not None

@@ -1,7 +1,7 @@
 """Synchronise a store with its team, as `xscore shared sync` does; `turn_sync` does it in a turn.
 
-An exchange starts with what the store has to send, runs in a thread, and ends by bringing
-what came into the store, with how far it is, in one transaction. Trade-off: an exchange that is
+An exchange starts with what the store has to send, runs in a thread, and ends by writing
+what was pulled, with how far it is, in one transaction. Trade-off: an exchange that is
 begun twice at once, by two processes, is done twice; the later one finds nothing to do.
 """
 
@@ -80,7 +80,7 @@ class BegunExchange(Struct, frozen=True):
         return self.running.wait(timeout_s, name=self.request.address.name)
 
     def finish(self, store: Store, settings: SharedSettings, *, timeout_s: float) -> TeamSync:
-        """Bring what came into the store, and note how far it is. Raises what `wait` raises."""
+        """Write what was pulled, and note how far it is. Raises what `wait` raises."""
         return finish_exchange(store, settings, self, self.wait(timeout_s))
 
 
@@ -166,7 +166,7 @@ def begin_exchange(store: Store, settings: SharedSettings, membership: Membershi
 def finish_exchange(
     store: Store, settings: SharedSettings, begun: BegunExchange, result: ExchangeResult
 ) -> TeamSync:
-    """Bring what came into the store, and note how far it is."""
+    """Write what was pulled into the store, and note how far it is."""
     now = store.clock()
     connection = store.connection
     with database.transaction(connection):

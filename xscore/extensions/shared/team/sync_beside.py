@@ -2,7 +2,7 @@
 
 It is `xscore shared sync` with this turn's own settings. A turn starts it where the exchange would
 cost the turn more than it is worth: the driver is not imported, the server is some hops away, or it
-says nothing. What it brings is there for the next turn, which also says what went wrong. Trade-off:
+says nothing. What it pulls is there for the next turn, which also says what went wrong. Trade-off:
 a process of its own takes half a second of CPU, at most once a minute.
 """
 
