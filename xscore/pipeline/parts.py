@@ -201,7 +201,7 @@ class KeepSession(Protocol):
 
 SESSION_BUFFER: "Hook[KeepSession]" = Hook(
     Choice(
-        "xscore.extensions.shared.session_buffer:keep_session",
+        "xscore.extensions.shared.team.session_buffer:keep_session",
         lambda settings: settings.shared.keeps_sessions,
     )
 )

@@ -18,7 +18,11 @@ from tests.servers.scoring import table
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.extensions.shared.connect import shared_server_name
-from xscore.extensions.shared.session_buffer import BufferedExchange, SessionBuffer, take_session
+from xscore.extensions.shared.team.session_buffer import (
+    BufferedExchange,
+    SessionBuffer,
+    take_session,
+)
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import find_root

@@ -137,10 +137,6 @@ async def _erased_here(
     async def erase(server: SharedServer) -> tuple[int, int | None]:
         return await server.erase(request), await server.erase(request) if verify else None
 
-    if settings.keeps_sessions and request.contents:
-        problem = await _session_forgotten(settings)
-        if problem:
-            return ServerErasure(server=shared_server_name(settings), problem=problem)
     name = shared_server_name(settings)
     try:
         await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
@@ -148,19 +144,6 @@ async def _erased_here(
     except (UsageError, SharedUnavailable) as error:
         return ServerErasure(server=name, problem=error.message)
     return ServerErasure(server=name, removed=removed, left=remaining)
-
-
-async def _session_forgotten(settings: SharedSettings) -> str:
-    """Delete what is kept for the user's other machines, which may hold what is erased; return why
-    not."""
-    # An extra, where the user keeps sessions.
-    from xscore.extensions.shared.session_buffer import SessionBuffer
-
-    try:
-        await SessionBuffer(settings).forget()
-    except (UsageError, SharedUnavailable) as error:
-        return error.message
-    return ""
 
 
 @implements(SHARED_SERVER_NAME)

@@ -201,6 +201,16 @@ async def keep_session(settings: Settings, *, store: Store, thread: str) -> str:
     return ""
 
 
+def forget_sessions(settings: SharedSettings) -> str:
+    """Delete what is kept for the user's other machines, which may hold what is erased; return why
+    not."""
+    try:
+        asyncio.run(SessionBuffer(settings).forget())
+    except (UsageError, SharedUnavailable) as error:
+        return error.message
+    return ""
+
+
 def take_session(
     store: Store, exchanges: Sequence[BufferedExchange], *, branch: str, server: str
 ) -> int:

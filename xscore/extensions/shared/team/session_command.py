@@ -8,7 +8,7 @@ import click
 from xscore.cli.flags import Flags, command
 from xscore.cli.opening import opened_store, read_settings
 from xscore.extensions.shared.connect import shared_server_name
-from xscore.extensions.shared.session_buffer import KEY_HINT, SessionBuffer, take_session
+from xscore.extensions.shared.team.session_buffer import KEY_HINT, SessionBuffer, take_session
 from xscore.platform.errors import UsageError
 from xscore.platform.git_folder import origin_url, working_branch
 from xscore.platform.repository_name import repository_name
