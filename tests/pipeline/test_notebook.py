@@ -129,3 +129,21 @@ def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(
         in next_cell[-1]["data"]["text/plain"]
     )
     assert "<table" in next_cell[-1]["data"]["text/html"] and host.questions == MANY
+
+
+def test_a_frame_of_scores_shows_how_they_lie(notebook: Notebook) -> None:
+    """Also once it was joined, by kind; a frame without scores is shown as before."""
+    notebook.run(
+        "import polars, xscore\n"
+        "tickets = polars.DataFrame({'id': [1, 2, 3], 'text': ['lost', 'slow', 'small'],"
+        " 'kind': ['money', 'speed', 'speed']})\n"
+        "scored = xscore.judge('Which are lost?', tickets, store=None)"
+    )
+
+    def shown_html(code: str) -> str:
+        return str(notebook.run(code)[-1]["data"]["text/html"])
+
+    assert 'title="1 from 0.9 to 0.95"' in shown_html("scored")
+    joined = shown_html("tickets.join(scored, on='id').sort('score')")
+    assert ">money<" in joined and ">speed<" in joined and "the cut" in joined
+    assert "the cut" not in shown_html("tickets")

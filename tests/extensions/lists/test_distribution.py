@@ -40,6 +40,14 @@ def test_each_kind_has_its_row() -> None:
     assert MARKUP not in shown and ">none<" not in shown
 
 
+def test_what_a_notebook_sanitizes_is_not_used() -> None:
+    """JupyterLab takes pictures and frames out of a notebook that is not trusted, and leaves their
+    text; these tags, styles and titles it leaves as they are."""
+    shown = distribution_html({"all": [0.1, 0.9]}, cut=0.7)
+    assert set(re.findall(r"<(\w+)", shown)) == {"table", "tr", "th", "td", "span"}
+    assert set(re.findall(r" ([\w-]+)=", shown)) == {"style", "title"}
+
+
 @pytest.mark.parametrize("scores", [[], [None, None], [0.5]])
 def test_what_is_no_distribution_is_not_drawn(scores: list[float | None]) -> None:
     """An empty list, one that is unjudged, and a single score have no picture."""
