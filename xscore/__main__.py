@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
 
 INTERRUPTED = 130
@@ -92,32 +93,51 @@ def _load(name: str) -> None:
 def _import(name: str) -> None:
     if name == _HOOK:
         _load_msgspec()
+        # `urllib.parse` needs it for a host in brackets only, `subprocess` for text in pipes only.
+        _load_when_used("ipaddress")
+        _load_when_used("locale")
     __import__(name)
 
 
 def _load_msgspec() -> None:
-    """Load msgspec, which nearly all modules need, without two modules that it does not.
+    """Load msgspec, which nearly all modules need, without what a hook does not need of it.
 
     It looks into `typing_extensions` first for what `typing` has had since Python 3.11; with
-    `inspect`, `ast` and `dis`, which that loads and a hook does not need, it took 7 ms before each
-    prompt. And `uuid`, which it loads, asks `platform` for the name of the system and nothing else,
-    which took 3 ms with its patterns.
+    `inspect`, `ast` and `dis`, which that loads, it took 7 ms before each prompt. `uuid`, which it
+    loads, asks `platform` for the name of the system and nothing else, which took 3 ms with its
+    patterns. And no hook makes a JSON schema, for which it defines 30 classes of types.
     """
+    unused = ("msgspec.inspect", "msgspec._json_schema")
     # An import of what is None here fails at once, and msgspec turns to `typing`.
     stands: dict[str, ModuleType | None] = {"typing_extensions": None}
+    stands |= {name: ModuleType(name) for name in unused}
+    vars(stands["msgspec._json_schema"]).update(schema=None, schema_components=None)
     if "uuid" not in sys.modules:
         stands["platform"] = ModuleType("platform")
         vars(stands["platform"])["system"] = lambda: os.uname().sysname
     absent = [name for name in stands if name not in sys.modules]
-    if "typing_extensions" not in absent:
+    if "msgspec" in sys.modules or "typing_extensions" not in absent:
         return
     for name in absent:
         sys.modules[name] = stands[name]  # type: ignore[assignment]  # documented, not in typeshed
     try:
-        import msgspec  # noqa: F401  nothing is loaded while it must not look there
+        import msgspec  # nothing is loaded while it must not look there
     finally:
         for name in absent:
             del sys.modules[name]
+    del msgspec.inspect  # who imports it gets the real one
+
+
+def _load_when_used(name: str) -> None:
+    """Have a module of Python's own loaded when something of it is first used."""
+    spec = find_spec(name)
+    if name in sys.modules or spec is None or spec.loader is None:
+        return
+    # As the documentation of `importlib` has it.
+    spec.loader = LazyLoader(spec.loader)
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
 
 
 class _EndsAtInterrupt:

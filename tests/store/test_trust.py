@@ -1,5 +1,6 @@
 """Which stores are trusted."""
 
+import hmac
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from xscore.extensions.privacy import encryption
 from xscore.extensions.recovery import rebuild
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, StoreError, StoreTooNew, StoreUntrusted
+from xscore.platform.hashing import hmac_sha256
 from xscore.platform.paths import find_root
 from xscore.store import opening, user_secret
 from xscore.store.opening import connect_store
@@ -174,6 +176,13 @@ def test_the_secret_is_not_printed(user_dir: Path) -> None:
     assert user.secret.hex() not in repr(user)
     assert str(user.secret) not in repr(user)
     assert json.loads((user_dir / "trust.json").read_text())["secret"] == user.secret.hex()
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 200])
+def test_marks_are_those_of_the_standard_hmac(size: int) -> None:
+    """A store that was trusted by `hmac` stays trusted, whatever the length of the key."""
+    key, message = bytes(range(size)), b"a message" * size
+    assert hmac_sha256(key, message) == hmac.digest(key, message, "sha256")
 
 
 def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from xscore.cache.keys import JudgmentKey
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged
-from xscore.platform.hashing import judgment_checksums, turn_checksum
+from xscore.platform.hashing import judgment_column_checksums, turn_checksum
 from xscore.records.judgment import Judgment
 
 _KNOWN_OF_TURN = """
@@ -74,15 +74,18 @@ def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[
 
     Raises StoreDamaged if a checksum does not match.
     """
+    if not rows:
+        return {}
     try:
-        checksums = judgment_checksums(turn_checksum(*names), rows)
-        if checksums != [row[5] for row in rows]:
+        # By column: a cached turn reads one of each memory, and took twice as long row by row.
+        *columns, checksums = zip(*rows, strict=True)
+        if judgment_column_checksums(turn_checksum(*names), columns) != list(checksums):
             raise ValueError("a judgment does not fit its checksum")
-        fields = [
-            (content, score, "", pack, at, prior, ()) for content, score, prior, pack, at, _ in rows
-        ]
-        judgments = Judgment.from_rows(fields)
-        return dict(zip([row[0] for row in rows], judgments, strict=True))
+        hashes, scores, priors, packs, positions = columns
+        judgments = Judgment.from_columns(
+            hashes, scores, packs=packs, positions=positions, priors=priors
+        )
+        return dict(zip(hashes, judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
         raise StoreDamaged(
             f"the store is damaged: {error}", hint=sqlite_drivers.REBUILD_HINT

@@ -140,7 +140,11 @@ def _update(run: IndexRun) -> None:
     # What was not listed may still be there: nothing is removed.
     if not run.is_listed:
         return
-    run.remove_absent(present | run.admit(new_files))
+    replaced = run.admit(new_files)
+    run.is_unchanged = run.finds_all_as_before(present, new_files)
+    if not run.is_unchanged and index_rows.read_index_meta(connection, index_rows.CLEAN_TREE):
+        index_rows.write_index_meta(connection, index_rows.CLEAN_TREE, "")
+    run.remove_absent(present | replaced)
     if run.unread:
         with transaction(connection):
             index_rows.write_stamps(connection, run.unread)

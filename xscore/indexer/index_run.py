@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from xscore.indexer.discovery import TakenBack, discover_files
 from xscore.platform.database import transaction
-from xscore.platform.files import changed_ns
+from xscore.platform.files import changed_ns, settled_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.platform.text import counted
@@ -71,6 +71,8 @@ class IndexRun(Struct, dict=True):
     """Why a grammar was not used -> the files it was not used for."""
     is_listed: bool = True
     """Whether all files were listed before the deadline."""
+    is_unchanged: bool = False
+    """See `IndexReport`."""
     unchanged: int = 0
     indexed: int = 0
     adopted: int = 0
@@ -222,6 +224,28 @@ class IndexRun(Struct, dict=True):
                 replaced.add(path)
         return replaced
 
+    def finds_all_as_before(self, present: set[str], new_files: Sequence[ChangedFile]) -> bool:
+        """Return whether each file is as it was at the run before; note how those are that have no
+        stamp.
+
+        present: paths of the files that are as their stamps say.
+        new_files: the others, admitted or refused.
+        """
+        if self.changed or self.unread or len(present) < len(self.stamps):
+            return False
+        is_settled = True
+        # Links, and files whose path is a secret. Their paths do not count: they are not stored.
+        states: list[str] = []
+        for _, _, info in new_files:
+            changed_at = settled_ns(info, now=self.now)
+            is_settled = is_settled and changed_at > 0
+            states.append(f"{info.st_ino} {info.st_size} {changed_at}")
+        state = digest(*states) if states else ""
+        if index_rows.read_index_meta(self.connection, index_rows.WITHOUT_STAMP) != state:
+            index_rows.write_index_meta(self.connection, index_rows.WITHOUT_STAMP, state)
+            return False
+        return is_settled
+
     def remove_absent(self, present: set[str]) -> None:
         """Remove missing files with their memories."""
         absent = [path for path in self.stamps if path not in present]
@@ -257,6 +281,7 @@ class IndexRun(Struct, dict=True):
             duration_s=duration_s,
             notes=(*self.notes, *_render_notes(self.notes_of_files)),
             files_left=self.files_left,
+            is_unchanged=self.is_unchanged,
             commits=self.commits,
         )
 

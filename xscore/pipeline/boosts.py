@@ -17,8 +17,15 @@ from msgspec.structs import replace
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
 from xscore.platform.paths import folder_of
-from xscore.records.candidates import Candidate
-from xscore.records.judgment import USUAL_THRESHOLD, Boost, Ranked, Thresholds
+from xscore.records.candidates import Candidate, path_of
+from xscore.records.judgment import (
+    USUAL_THRESHOLD,
+    Boost,
+    Ranked,
+    Thresholds,
+    candidate_of,
+    score_of,
+)
 from xscore.records.memory import Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
@@ -101,7 +108,8 @@ def boost(
     """
     ranked = list(unboosted)
     floor = rules.settings.floor
-    liftable = {place: entry for place, entry in enumerate(ranked) if entry.score >= floor}
+    scores = map(score_of, ranked)
+    liftable = {place: ranked[place] for place, score in enumerate(scores) if score >= floor}
     around = _context(list(liftable.values()), ranked, turn, rules, edges=edges, degrees=degrees)
     for place, entry in liftable.items():
         boosts = _boosts_of(entry, around, rules.boosters)
@@ -195,7 +203,7 @@ def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str,
     for changed in turn.changed or ():
         if changed.lines:
             days[changed.path] = -1  # an edit is later than any commit
-    in_files = Counter([entry.candidate.path for entry in ranked])  # a file has many memories
+    in_files = Counter(map(path_of, map(candidate_of, ranked)))  # a file has many memories
     memories_of_day = Counter[int]()
     for path in in_files.keys() & days.keys():
         memories_of_day[days[path]] += in_files[path]

@@ -83,15 +83,14 @@ def _value(value: object) -> Json:
     # Most values: a pattern of each class is asked in turn below.
     if type(value) in _PLAIN:
         return value  # type: ignore[return-value]  # mypy does not follow the set
-    if isinstance(value, Struct):
-        value = dict(zip(value.__struct_encode_fields__, astuple(value), strict=True))
     match value:
+        case Struct():
+            fields = zip(value.__struct_encode_fields__, astuple(value), strict=True)
+            return {name: item if type(item) in _PLAIN else _value(item) for name, item in fields}
         case Enum():
             return str(value.value)
-        case float():
-            return round(value, 6)
-        case Decimal():
-            return money_json(value)
+        case float() | Decimal():
+            return money_json(value) if isinstance(value, Decimal) else round(value, 6)
         case Mapping():
             return {str(key): _value(item) for key, item in value.items()}
         case tuple() | list() | frozenset():

@@ -14,7 +14,7 @@ from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import counted, one_line
-from xscore.records.candidates import Candidate, TermColumn
+from xscore.records.candidates import Candidate, TermColumn, content_hash_of
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
@@ -119,10 +119,17 @@ def pool_among(
     """Build a pool of these candidates; if nothing is known, the misses are the same tuple."""
     if not judgments:
         return Pool(all_candidates, candidates, judgments, candidates)
-    misses = tuple(
-        [candidate for candidate in candidates if candidate.content_hash not in judgments]
-    )
-    return Pool(all_candidates, candidates, judgments, misses)
+    return Pool(all_candidates, candidates, judgments, _not_judged(candidates, judgments))
+
+
+def _not_judged(
+    candidates: Sequence[Candidate], judgments: Mapping[str, Judgment]
+) -> tuple[Candidate, ...]:
+    hashes = map(content_hash_of, candidates)
+    # Looked for at once: where a turn is asked again, none is missing.
+    if all(map(judgments.__contains__, hashes)):
+        return ()
+    return tuple([memory for memory in candidates if memory.content_hash not in judgments])
 
 
 def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
@@ -213,7 +220,7 @@ def known_or_taken_over(
     store: Store,
     turn_key: str,
     judge: str,
-    candidates: Iterable[Candidate],
+    candidates: Sequence[Candidate],
     *,
     note: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, Judgment]:
@@ -226,8 +233,8 @@ def known_or_taken_over(
     judgments = known_judgments(store, turn_key, judge)
     missing = [
         candidate.content_hash
-        for candidate in candidates
-        if candidate.content_hash not in judgments and _comes_from_files(candidate)
+        for candidate in _not_judged(candidates, judgments)
+        if _comes_from_files(candidate)
     ]
     if missing:
         stores = [*store.siblings(), *store.others.plain_stores()]

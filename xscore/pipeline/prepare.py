@@ -97,7 +97,7 @@ def open_turn(
     with stopwatch.stage("index"):
         report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
-        ready = _completed(parts, turn, now=now)
+        ready = _completed(parts, turn, now=now, is_unchanged=report.is_unchanged)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
@@ -157,9 +157,15 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
-def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
+def _completed(parts: PipelineParts, turn: Turn, *, now: float, is_unchanged: bool) -> Turn:
     """Return the turn with what the working tree adds to it."""
-    work = uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=now)
+    work = uncommitted_work(
+        parts.store.connection,
+        parts.root,
+        parts.settings.index,
+        now=now,
+        is_unchanged=is_unchanged,
+    )
     return complete_turn(
         turn,
         parts.root,

@@ -166,8 +166,8 @@ def joined(
 def _lacks_word_scores(outcomes: Sequence[Outcome]) -> bool:
     """Whether no judgment has a word score: no memory shares a word with the task, or a vendor's
     Batch API judged, which gets no order."""
-    priors = [result.prior for _, result, _ in outcomes if isinstance(result, Judgment)]
-    return not any(priors)
+    # It ends at the first that has one, which nearly always is among the first hundreds.
+    return not any(isinstance(result, Judgment) and result.prior for _, result, _ in outcomes)
 
 
 def _with_word_scores(

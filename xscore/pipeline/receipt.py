@@ -310,9 +310,9 @@ def _count_second_draws(judged: Judged) -> SecondDraws:
     if not judged.judge.is_decision:
         return SecondDraws()
     twice: set[str] = set()
-    for outcome in judged.outcomes:
-        if isinstance(outcome.result, Judgment) and outcome.result.draws:
-            twice.add(outcome.result.content_hash)
+    for _, result, _ in judged.outcomes:
+        if isinstance(result, Judgment) and result.draws:
+            twice.add(result.content_hash)
     return replace(judged.second_draws, cached=len(twice) - judged.second_draws.drawn)
 
 

@@ -9,7 +9,7 @@ Trade-off: what a task is about is inferred from its words alone.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 from heapq import nlargest, nsmallest
@@ -187,7 +187,7 @@ def near_misses_of(
 def is_about_tests(turn: Turn) -> bool:
     """Return whether a task mentions tests or is asked from a test file."""
     name = turn.file.rpartition("/")[2]
-    if name.startswith(("test_", "tests.")) or re.search(_TEST_ENDINGS, name):
+    if name and (name.startswith(("test_", "tests.")) or re.search(_TEST_ENDINGS, name)):
         return True
     return bool(re.search(_ABOUT_TESTS, turn.task))
 
@@ -246,16 +246,15 @@ def within_limited_places(
         return list(passing), []
     may_stay: list[Ranked] = []
     further: list[Ranked] = []
-    places = _places_of_groups(turn, top_k=top_k)
     taken = Counter[_LimitedGroup]()
     for ranked in passing:
         group = _group_of(ranked.candidate)
         if group is not None:
             taken[group] += 1
-        if group is not None and taken[group] > places[group]:
-            further.append(ranked)
-        else:
+        if group is None or taken[group] <= _places_of(group, turn, top_k=top_k):
             may_stay.append(ranked)
+        else:
+            further.append(ranked)
     return may_stay, further
 
 
@@ -269,18 +268,17 @@ def _group_of(candidate: Candidate) -> _LimitedGroup | None:
     return None
 
 
-def _places_of_groups(turn: Turn, *, top_k: int) -> Mapping[_LimitedGroup, int]:
-    return {
-        _LimitedGroup.COMMITS: _places(
-            turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k
-        ),
-        _LimitedGroup.DOCUMENTS: _places(
-            turn, {Kind.DOCUMENT}, _ASKS_FOR_DOCUMENTS, DOCUMENT_PLACES, top_k=top_k
-        ),
-        _LimitedGroup.CONVENTIONS: _places(
-            turn, _CONVENTION_KINDS, _ASKS_HOW_WORK_IS_DONE, CONVENTION_PLACES, top_k=top_k
-        ),
-    }
+def _places_of(group: _LimitedGroup, turn: Turn, *, top_k: int) -> int:
+    """Return how many places a group may take. Asked for a member only: most turns have none."""
+    match group:
+        case _LimitedGroup.COMMITS:
+            return _places(turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k)
+        case _LimitedGroup.DOCUMENTS:
+            return _places(turn, {Kind.DOCUMENT}, _ASKS_FOR_DOCUMENTS, DOCUMENT_PLACES, top_k=top_k)
+        case _LimitedGroup.CONVENTIONS:
+            return _places(
+                turn, _CONVENTION_KINDS, _ASKS_HOW_WORK_IS_DONE, CONVENTION_PLACES, top_k=top_k
+            )
 
 
 def _places(

@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.pipeline.clean_tree import (
+    committed_state,
+    is_noted_clean,
+    note_clean,
+    store_version,
+)
 from xscore.pipeline.recent_files import changes_before_head
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
@@ -58,12 +64,24 @@ class UncommittedWork(Struct, frozen=True):
 
 
 def uncommitted_work(
-    connection: sqlite3.Connection, root: RepositoryRoot, settings: "IndexSettings", *, now: float
+    connection: sqlite3.Connection,
+    root: RepositoryRoot,
+    settings: "IndexSettings",
+    *,
+    now: float,
+    is_unchanged: bool = False,
 ) -> UncommittedWork:
-    """Ask git for the change since HEAD and for the files of recent commits. now: Unix seconds."""
+    """Ask git for the change since HEAD and for the files of recent commits.
+
+    now: Unix seconds.
+    is_unchanged: an index run has just found every file as it was (`IndexReport.is_unchanged`), so
+        git is not asked again whether any has changed.
+    """
     if not (settings.git and root.is_git):
         return UncommittedWork()
-    diff = _admitted_diff(connection, root, settings)
+    diff = ""
+    if not (is_unchanged and is_noted_clean(connection, committed_state(root))):
+        diff = _admitted_diff(connection, root, settings)
     lines = edited_lines(diff)
     changed = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
     for file in changes_before_head(connection, root, now):
@@ -78,7 +96,11 @@ def _admitted_diff(
     connection: sqlite3.Connection, root: RepositoryRoot, settings: "IndexSettings"
 ) -> str:
     """Return the change of the files that are indexed, and of deleted ones that would be."""
+    # Looked at before git is asked: what changes meanwhile is seen at the next turn.
+    state, version = committed_state(root), store_version(connection)
     change = working_diff(root.path)
+    if change.is_known and not (change.patch or change.changed):
+        note_clean(connection, state, version=version)
     if not change.patch:
         return ""
     from xscore.indexer.admission import AdmissionRules  # only with a change that is not committed

@@ -142,6 +142,8 @@ class WorkingDiff(Struct, frozen=True):
 
     Names that git quotes are missing.
     """
+    is_known: bool = False
+    """Whether git could say."""
 
 
 def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
@@ -159,7 +161,9 @@ def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
     if off is None:
         return WorkingDiff()
     form = ("--patch-with-raw", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
-    printed = run_git(root, *off, *_DIFF, *form, *since, "--", ".") or ""
+    printed = run_git(root, *off, *_DIFF, *form, *since, "--", ".")
+    if printed is None:
+        return WorkingDiff()
     listing, _, patch = (
         printed.encode("utf-8", "surrogateescape").decode("utf-8", "replace").partition("\n\n")
     )
@@ -173,9 +177,8 @@ def working_diff(root: Path, since: Sequence[str] = ("HEAD",)) -> WorkingDiff:
         for name in names:
             is_gone = status == "D" or (status.startswith("R") and name == names[0])
             changed[name] = is_gone and changed.get(name, True)
-    return WorkingDiff(
-        patch, {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
-    )
+    named = {name: is_gone for name, is_gone in changed.items() if not name.startswith('"')}
+    return WorkingDiff(patch, named, is_known=True)
 
 
 def fill_work_tree(root: Path, commit: str) -> bool:

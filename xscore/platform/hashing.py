@@ -2,18 +2,33 @@
 concatenation.
 
 Judgments that cost money are stored under these keys. They do not protect against forgery: trust in
-a store is an HMAC with a per-user secret (`store.user_secret`). Checksums are weaker still: they
-detect damage only.
+a store is an HMAC with a per-user secret (`hmac_sha256`, `store.user_secret`). Checksums are weaker
+still: they detect damage only.
 """
 
+# `hashlib` and `hmac` would load OpenSSL first, which every prompt would wait 3 ms for.
 import struct
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b
-from typing import Any
+import sys
+from _blake2 import blake2b
+from _operator import _compare_digest
+from collections.abc import Sequence
+from itertools import repeat
+from operator import add
+from typing import Any, AnyStr
 from zlib import crc32
 
+if sys.version_info >= (3, 12):
+    from _sha2 import sha256
+else:
+    from _sha256 import sha256  # type: ignore[import-not-found]  # not in typeshed
+
 DIGEST_BYTES = 16
+_HMAC_BLOCK = 64
+_INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 _NUMBERS = struct.Struct("<ddq").pack
+_CHECKED_FIELDS = 5
+"""Fields of a judgment that its checksum covers."""
 
 
 def digest(*fields: str) -> str:
@@ -31,6 +46,20 @@ def digest(*fields: str) -> str:
 def file_digest(data: bytes) -> str:
     """Return 32 hex characters that identify a file's bytes."""
     return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def hmac_sha256(key: bytes, message: bytes) -> bytes:
+    """Return the 32 bytes of a message's HMAC-SHA-256 (RFC 2104), as `hmac` makes it."""
+    if len(key) > _HMAC_BLOCK:
+        key = sha256(key).digest()
+    key = key.ljust(_HMAC_BLOCK, b"\0")
+    inner = sha256(key.translate(_INNER_PAD) + message).digest()
+    return bytes(sha256(key.translate(_OUTER_PAD) + inner).digest())
+
+
+def are_equal(text: AnyStr, other_text: AnyStr) -> bool:
+    """Compare two texts in a time that does not tell where they differ."""
+    return bool(_compare_digest(text, other_text))
 
 
 def integer_id(*fields: str) -> int:
@@ -70,7 +99,7 @@ def turn_checksum(turn_key: str, judge: str, sample: int) -> int:
     return crc32(digest("turn seal", turn_key, judge, str(sample)).encode())
 
 
-def judgment_checksums(turn: int, judgments: Iterable[Sequence[Any]]) -> list[int]:
+def judgment_checksums(turn: int, judgments: Sequence[Sequence[Any]]) -> list[int]:
     """Return checksums of judgments, each of content hash, score, prior, pack, position; further
     fields are ignored.
 
@@ -78,11 +107,20 @@ def judgment_checksums(turn: int, judgments: Iterable[Sequence[Any]]) -> list[in
     row numbers, so a row moved to another turn or content fails too. Raises ValueError, TypeError,
     AttributeError or struct.error for values that no judgment has.
     """
-    return [
-        # A third less than unpacking.
-        crc32(row[0].encode() + _NUMBERS(row[1], row[2], row[4]) + row[3].encode(), turn)
-        for row in judgments
-    ]
+    columns = list(zip(*judgments, strict=True))[:_CHECKED_FIELDS]
+    return judgment_column_checksums(turn, columns) if judgments else []
+
+
+def judgment_column_checksums(turn: int, columns: Sequence[Sequence[Any]]) -> list[int]:
+    """Return the same of judgments that are given by column, as many of them as are checked.
+
+    A cached turn checks every memory of the pool: row by row it took half as long again.
+    """
+    hashes, scores, priors, packs, positions = columns
+    numbers = map(_NUMBERS, scores, priors, positions)
+    hashes_and_numbers = map(add, map(str.encode, hashes), numbers)
+    contents = map(add, hashes_and_numbers, map(str.encode, packs))
+    return list(map(crc32, contents, repeat(turn)))
 
 
 def has_judgment_checksum(turn: int, judgment: Sequence[Any], checksum: object) -> bool:

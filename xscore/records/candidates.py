@@ -2,13 +2,14 @@
 
 import struct
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from xscore.records.memory import FACT_KINDS, MOST_FACT_TOKENS, Kind, Layer
 
-_WITHOUT_FACTS = frozenset({Layer.GRAPH, Layer.VECTOR, Layer.SESSION})
+LAYERS_WITHOUT_FACTS = frozenset({Layer.GRAPH, Layer.VECTOR, Layer.SESSION})
 
 
 class Candidate(NamedTuple):
@@ -47,12 +48,17 @@ class Candidate(NamedTuple):
         """Whether it was stated, in a sentence or two."""
         # The layer tells most of a pool: asked first, in a fifth of the time.
         return (
-            self.layer not in _WITHOUT_FACTS
+            self.layer not in LAYERS_WITHOUT_FACTS
             and self.kind in FACT_KINDS
             and self.tokens <= MOST_FACT_TOKENS
         )
 
 
+id_of, content_hash_of, path_of = (
+    itemgetter(Candidate._fields.index(name)) for name in ("id", "content_hash", "path")
+)
+"""A field of a candidate, for `map`: a turn asks each of its pool several times, in half the time
+of a loop."""
 TERM_ENTRY = struct.Struct("<IBB")
 """An entry of a term vector: term hash, count in the text (at most 255), field flags."""
 

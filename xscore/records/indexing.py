@@ -94,4 +94,6 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     files_left: int = 0
     """Files that a deadline left to the next run; 0: the index is complete."""
+    is_unchanged: bool = False
+    """All files were listed, and each is as it was at the run before."""
     commits: CommitCounts = CommitCounts()

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 from msgspec import Struct
 
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, content_hash_of
 from xscore.records.memory import CODE_KINDS
 
 
@@ -88,6 +88,11 @@ def lexical_identity(term_version: str) -> JudgeIdentity:
     )
 
 
+_EMPTY: "repeat[str]" = repeat("")
+_FIRST: "repeat[int]" = repeat(0)
+"""Columns of a field that none of many judgments has."""
+
+
 class _JudgmentFields(NamedTuple):
     content_hash: str
     score: float
@@ -132,21 +137,32 @@ class Judgment(_JudgmentFields):
         )
 
     @classmethod
-    def from_rows(
-        cls, rows: Sequence[tuple[str, float, str, str, int, float, tuple[float, ...]]]
+    def from_columns(
+        cls,
+        content_hashes: Sequence[str],
+        scores: Sequence[float],
+        *,
+        reasons: Iterable[str] = _EMPTY,
+        packs: Iterable[str] = _EMPTY,
+        positions: Iterable[int] = _FIRST,
+        priors: Iterable[float],
     ) -> list[Self]:
-        """Make judgments from rows of these fields, checked together.
+        """Make judgments from columns of their fields, checked together.
 
         Raises ValueError, TypeError.
         """
-        scores = [row[1] for row in rows]
         if (
             not all(map(isfinite, scores))
             or min(scores, default=0.0) < 0.0
             or max(scores, default=0.0) > 1.0
         ):
             raise ValueError("a score lies outside 0..1")
-        return list(map(tuple.__new__, repeat(cls), rows))
+        no_draws: repeat[tuple[float, ...]] = repeat(())
+        # Made by `zip`: a loop takes three times as long, and a turn makes one of each memory.
+        fields = zip(
+            content_hashes, scores, reasons, packs, positions, priors, no_draws, strict=False
+        )
+        return list(map(tuple.__new__, repeat(cls), fields))
 
 
 class Unjudged(Struct, frozen=True):
@@ -201,7 +217,7 @@ class Outcome(_OutcomeFields):
         """Make the outcomes of candidates whose judgment is known, in their order; None for the
         others."""
         new = tuple.__new__
-        judged = [judgments.get(candidate.content_hash) for candidate in candidates]
+        judged = list(map(judgments.get, map(content_hash_of, candidates)))
         if all(judged):  # nearly always, where a turn is asked again
             return list(
                 map(new, repeat(cls), zip(candidates, judged, repeat(origin), strict=False))
@@ -325,6 +341,10 @@ class Ranked(NamedTuple):
     words: float = 0.0
     """What its words added to the log-odds of the judge's score before boosts (`pipeline.joining`);
     0: nothing, or words gave the score."""
+
+
+candidate_of, score_of = (itemgetter(Ranked._fields.index(name)) for name in ("candidate", "score"))
+"""A field of what is ranked, as `content_hash_of` is of a candidate."""
 
 
 class PlacedBy(StrEnum):

@@ -14,6 +14,7 @@ from itertools import chain, takewhile
 from msgspec import Struct, field
 
 from xscore.platform.near_names import nearest_names
+from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import Candidate
 from xscore.records.memory import BLOCK_NAME
 
@@ -42,14 +43,14 @@ MOST_BEARERS = 12
 """A name borne by more memories than this points at none of them."""
 
 _PATH = r"[\w@.+-]*(?:[\\/][\w@.+-]+)*\.[A-Za-z]\w{0,9}"
-_PYTHON_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)(?:, in ([\w.<>]+))?')
-_SCRIPT_FRAME = re.compile(
+_PYTHON_FRAME = compiled_late(r'File "([^"\n]+)", line (\d+)(?:, in ([\w.<>]+))?')
+_SCRIPT_FRAME = compiled_late(
     rf"^[ \t]*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?",
     re.M,
 )
-_PLAIN_FRAME = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH}):(\d+)\b")
-_FILE = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")
-_CODE_NAME = re.compile(
+_PLAIN_FRAME = compiled_late(rf"(?<![\w/\\.@+-])(/?{_PATH}):(\d+)\b")
+_FILE = compiled_late(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")
+_CODE_NAME = compiled_late(
     r"`([^\W\d][\w.:]*)(?:\(\))?`"
     r"|(?<![\w.`])([^\W\d]\w*(?:(?:\.|::)[^\W\d]\w*)+)"
     r"|(?<![\w.`])([^\W\d]\w*)(?=\(\))"
@@ -122,7 +123,7 @@ def find_mentions(task: str, errors: str = "") -> Mentions:
 
 
 _ASKS = r"(?:where|how|which|what|why|who|when)"
-_QUESTION = re.compile(
+_QUESTION = compiled_late(
     rf"\A\s*(?:{_ASKS}|is|are|does|do(?!\s+not)|did|can|has)\b"
     r"|\A[^\n]*\?(?=\s|$)"
     r"|\A[^\n]*\b(?:find|see|show|tell|know|learn|explain|understand)"
@@ -150,6 +151,8 @@ def is_question(task: str) -> bool:
 def without_frames(text: str) -> str:
     """Return the text without its stack frames, whose paths and names would drown the words of the
     error."""
+    if not _may_have_frames(text):
+        return text
     for frame in (_PYTHON_FRAME, _SCRIPT_FRAME, _PLAIN_FRAME):
         text = frame.sub(" ", text)
     return text
@@ -262,7 +265,14 @@ def traced_line(mentions: Mentions, path: str, first: int, last: int) -> int | N
     return None
 
 
+def _may_have_frames(text: str) -> bool:
+    """Whether a stack trace may be in a text: each of its frames has the number of a line."""
+    return any(map(str.isdigit, text))
+
+
 def _frames(text: str) -> Iterator[StackFrame]:
+    if not _may_have_frames(text):
+        return
     places: list[tuple[str, str, str | None]] = []
     for match in _PYTHON_FRAME.finditer(text):
         path, line, function = match.groups()

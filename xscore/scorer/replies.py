@@ -5,6 +5,7 @@ those of decision models. Pure. Trade-off: why a memory has no score is stated p
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -110,8 +111,12 @@ def parse_completion(
     if len(prompt.pieces) > 1 or prompt.pieces[0].is_part:
         pack = prompt.pack
     pieces: list[MemoryPiece] = []
-    # Rows and not judgments: `from_rows` checks those of a whole reply together.
-    rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []
+    # Columns and not judgments: those of a whole reply are checked together.
+    hashes: list[str] = []
+    scores: list[float] = []
+    reasons: list[str] = []
+    positions: list[int] = []
+    priors_of_pieces: list[float] = []
     missing: list[MemoryPiece] = []
     declined: list[MemoryPiece] = []
     for position, (code, piece) in enumerate(zip(codes, prompt.pieces, strict=True)):
@@ -119,11 +124,21 @@ def parse_completion(
         if score is None:
             (declined if code in reply.refused else missing).append(piece)
             continue
-        prior = priors.get(piece.memory, 0.0)
-        reason = reply.reasons.get(code, "")
         pieces.append(piece)
-        rows.append((piece.content_hash, score / 100, reason, pack, position, prior, ()))
-    judged = list(zip(pieces, Judgment.from_rows(rows), strict=True))
+        hashes.append(piece.content_hash)
+        scores.append(score / 100)
+        reasons.append(reply.reasons.get(code, ""))
+        positions.append(position)
+        priors_of_pieces.append(priors.get(piece.memory, 0.0))
+    judgments = Judgment.from_columns(
+        hashes,
+        scores,
+        reasons=reasons,
+        packs=repeat(pack),
+        positions=positions,
+        priors=priors_of_pieces,
+    )
+    judged = list(zip(pieces, judgments, strict=True))
     trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
     return ParsedCompletion(
         judged, missing, repair.REFUSED if refused else trouble, reply, declined

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import LAYERS_WITHOUT_FACTS, Candidate
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
@@ -104,7 +104,11 @@ class ScoredPool:
 
     def _score_facts(self, weighed: WeighedPool) -> None:
         """Score what was stated in a sentence by evidence of its own."""
-        rows = [row for row, candidate in enumerate(self.candidates) if candidate.is_fact]
+        rows: list[int] = []
+        for row, candidate in enumerate(self.candidates):
+            # The layer tells most of a pool: asked here, in half the time.
+            if candidate.layer not in LAYERS_WITHOUT_FACTS and candidate.is_fact:
+                rows.append(row)
         facts: Mapping[int, FactScore] = {}
         if rows:
             from xscore.scorer.facts import score_facts  # many stores hold nothing that was said

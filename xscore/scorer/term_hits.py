@@ -12,7 +12,7 @@ from zlib import adler32
 
 from msgspec import Struct
 
-from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn
+from xscore.records.candidates import TERM_ENTRY, Candidate, TermColumn, id_of
 from xscore.records.memory import Kind
 from xscore.store.term_vectors import NAME
 
@@ -44,8 +44,8 @@ def find_terms(
     candidates: Sequence[Candidate], vectors: TermColumn, hashes: Sequence[int]
 ) -> TermHits:
     """Return which candidate has which of these terms."""
-    row_of = {candidate.id: row for row, candidate in enumerate(candidates)}
-    rows_by_place = [row_of.get(id_) for id_ in vectors.ids]
+    row_of = dict(zip(map(id_of, candidates), range(len(candidates)), strict=True))
+    rows_by_place = list(map(row_of.get, vectors.ids))
     ends = list(accumulate(vectors.sizes))
 
     def length(place: int) -> int:

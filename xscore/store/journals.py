@@ -13,7 +13,6 @@ Stores in the user's own folder need no notes: nobody else writes there. Trade-o
 lose a note that the disk did not have yet; `xscore store trust` then accepts the journal.
 """
 
-import hmac
 import os
 import sqlite3
 from contextlib import suppress
@@ -24,6 +23,7 @@ from threading import Lock
 from xscore.platform.database import unwritable_hint
 from xscore.platform.database_files import read_header
 from xscore.platform.errors import StoreError, StoreUntrusted
+from xscore.platform.hashing import are_equal
 from xscore.platform.processes import is_alive
 from xscore.platform.sqlite_drivers import NOTE_SUFFIX
 from xscore.store import user_secret
@@ -139,7 +139,7 @@ def _is_noted(path: Path, inode: str, user_data_dir: Path) -> bool:
         if not _is_for(note, path, inode):
             continue
         with suppress(OSError), note.open("rb") as file:
-            if hmac.compare_digest(file.read(_MOST_NOTE_BYTES), signature):
+            if are_equal(file.read(_MOST_NOTE_BYTES), signature):
                 return True
     return False
 

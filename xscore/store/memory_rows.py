@@ -422,12 +422,14 @@ def _decoded(row: SqlRow) -> LayerColumns:
         inferred,
         terms,
     ) = row
+    share = dict[str, str]().setdefault  # equal paths become one string, which is hashed once
     with damage_if_invalid("a memory"):
+        path_of_memory = _texts(paths)
         return LayerColumns(
             _texts(ids),
             _texts(hashes),
             list(map(_KINDS.__getitem__, _texts(kinds))),
-            _texts(paths),
+            list(map(share, path_of_memory, path_of_memory)),
             _texts(entities),
             _numbers(start_lines),
             _numbers(end_lines),
@@ -441,14 +443,13 @@ def _decoded(row: SqlRow) -> LayerColumns:
 
 
 def _candidates(columns: LayerColumns, layer: Layer) -> list[Candidate]:
-    share = dict[str, str]().setdefault  # equal paths become one string, which is hashed once
     with damage_if_invalid("a memory"):
         fields = zip(
             columns.ids,
             columns.hashes,
             repeat(layer),
             columns.kinds,
-            map(share, columns.paths, columns.paths),
+            columns.paths,
             columns.entities,
             columns.start_lines,
             columns.end_lines,

@@ -32,8 +32,9 @@ BATCH = 200
 _SEPARATOR = "\x1f"
 """Between the texts of a pack. No name has it; a version of one that does is not packed."""
 _ID_PREFIX, _ID_CHARS, _HASH_CHARS = "m_", 20, 32
-_IDENTITY_BYTES = (_ID_CHARS + _HASH_CHARS) // 2
-"""Of the id and the content hash of a memory."""
+_ID_BYTES, _HASH_BYTES = _ID_CHARS // 2, _HASH_CHARS // 2
+_IDENTITY_FORM = struct.Struct(f"{_ID_BYTES}s{_HASH_BYTES}s")
+"""The id and the content hash of a memory."""
 _IDENTITY = compiled_late(rf"{_ID_PREFIX}[0-9a-f]{{{_ID_CHARS}}} [0-9a-f]{{{_HASH_CHARS}}}")
 _NUMBERS_OF_MEMORY = 4
 """First line, last line, estimated tokens, and entries of its term vector."""
@@ -130,19 +131,21 @@ def read_packs(
         return None
     paths, times, identities, kinds, entities, languages, numbers, terms = zip(*rows, strict=True)
     with damage_if_invalid("the packed memories of a file"):
-        counts = [len(identity) // _IDENTITY_BYTES for identity in identities]
+        counts = [len(identity) // _IDENTITY_FORM.size for identity in identities]
+        joined_identities = b"".join(identities)
+        if len(joined_identities) % _IDENTITY_FORM.size:
+            raise ValueError("identities are cut")
         # Each column of all files is taken apart at once: file by file took twice the time.
-        hexadecimal = b"".join(identities).hex()
-        step = 2 * _IDENTITY_BYTES
-        starts = range(0, len(hexadecimal), step)
+        id_bytes, hash_bytes = zip(*_IDENTITY_FORM.iter_unpack(joined_identities), strict=True)
+        all_ids = b"".join(id_bytes).hex(" ", _ID_BYTES).replace(" ", f" {_ID_PREFIX}")
         joined_numbers = b"".join(numbers)
-        form = f"<{_NUMBERS_OF_MEMORY * len(starts)}H"
+        form = f"<{_NUMBERS_OF_MEMORY * len(id_bytes)}H"
         if len(joined_numbers) != struct.calcsize(form):
             raise ValueError("numbers are missing")
         values = struct.unpack(form, joined_numbers)
         columns = LayerColumns(
-            ids=[_ID_PREFIX + hexadecimal[start : start + _ID_CHARS] for start in starts],
-            hashes=[hexadecimal[start + _ID_CHARS : start + step] for start in starts],
+            ids=f"{_ID_PREFIX}{all_ids}".split(" "),
+            hashes=b"".join(hash_bytes).hex(" ", _HASH_BYTES).split(" "),
             kinds=list(map(_KIND_OF_LETTER.__getitem__, "".join(kinds))),
             paths=list(chain.from_iterable(map(repeat, paths, counts))),
             entities=_SEPARATOR.join(entities).split(_SEPARATOR),
@@ -158,7 +161,7 @@ def read_packs(
         if not isfinite(sum(times)):
             raise ValueError("a time of change is none")
         lengths = {len(columns.kinds), len(columns.entities), len(columns.languages)}
-        if lengths != {len(starts)}:
+        if lengths != {len(id_bytes)}:
             raise ValueError("its columns have different lengths")
     return columns
 

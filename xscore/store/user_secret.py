@@ -5,7 +5,6 @@ It knows nothing of databases; `opening` decides what an entry means. Trade-off:
 can read this file as the user can forge trust, but it could also run xscore itself.
 """
 
-import hmac
 import json
 import os
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from msgspec import Struct
 from xscore.platform.errors import StoreError
 from xscore.platform.file_lock import hold_lock
 from xscore.platform.files import FileRefused, read_private_file, write_private_file
+from xscore.platform.hashing import are_equal, hmac_sha256
 
 TRUST_FILE = "trust.json"
 OTHER_FOLDER_HINT = "Name another folder with XSCORE_STORE_USER_DATA_DIR."
@@ -35,9 +35,7 @@ class UserSecret(Struct, frozen=True):
 
     def accepts(self, store_id: str, real_path: str) -> bool:
         """Whether this store was accepted at this path."""
-        return hmac.compare_digest(
-            self.trusted_stores.get(real_path, ""), self.mark(store_id, real_path)
-        )
+        return are_equal(self.trusted_stores.get(real_path, ""), self.mark(store_id, real_path))
 
     def mark(self, store_id: str, real_path: str) -> str:
         """Return the mark of a store at a path."""
@@ -46,9 +44,8 @@ class UserSecret(Struct, frozen=True):
     def derive(self, *purpose: str) -> bytes:
         """Return 32 bytes that only this user can compute for this purpose."""
         parts = (text.encode("utf-8", "surrogateescape") for text in purpose)
-        return hmac.digest(
-            self.secret, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256"
-        )
+        message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        return hmac_sha256(self.secret, message)
 
 
 def load_user_secret(user_data_dir: Path) -> UserSecret:

@@ -304,7 +304,8 @@ def _body(
 def _traced(memory: Selected, trace: str) -> int:
     """Return the line of a body, from 0, that a stack trace in `trace` points to; 0 if none
     does."""
-    if memory.kind == Kind.CLASS:  # an outline has fewer lines than the file
+    # An outline has fewer lines than the file, and a frame has the number of its line.
+    if memory.kind == Kind.CLASS or not any(map(str.isdigit, trace)):
         return 0
     line = traced_line(find_mentions("", trace), memory.path, memory.start_line, memory.end_line)
     if line is None:
