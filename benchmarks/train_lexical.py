@@ -38,25 +38,15 @@ from xscore.scorer.learned_words import (
     load_weights,
     log_odds_terms,
     presence_terms,
+    task_length,
 )
 from xscore.scorer.linear_model import LinearModel
 from xscore.scorer.weighed_pool import WeighedPool
-from xscore.scorer.word_features import FEATURES
+from xscore.scorer.word_features import FEATURES, MAY_BE_NEGATIVE
 
 ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
-MAY_BE_NEGATIVE = frozenset(
-    {
-        "evidence_rank",
-        "plain_rank",
-        "distinct_words",
-        "name_words",
-        "size",
-        "is_class",
-        "calls_made",
-    }
-)
-"""All others are evidence: more of it never scores less."""
 RIDGE, ODDS_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3
+LEAST_WEIGHTS = np.array([-np.inf if name in MAY_BE_NEGATIVE else 0.0 for name in FEATURES])
 CLOSEST = 150
 """Rows of each case that the ranking is fitted to, beside the gold."""
 JUDGED = 80
@@ -92,20 +82,31 @@ class TrainingTask(Struct, frozen=True):
     is_foreign: bool = False
     """It was asked of another repository."""
 
+    @property
+    def length(self) -> float:
+        """How much longer than usual it is."""
+        return task_length(self.weighed.evidence.words)
+
 
 class Model(Struct, frozen=True):
     """Fitted weights."""
 
     code: Matrix
+    code_by_length: Matrix
     odds: Matrix
     presence: Matrix
 
     def here(self, task: TrainingTask) -> float:
         """Return the log odds that anything is here."""
-        return float(presence_row(task, self.rate(task)) @ self.presence)
+        return float(presence_row(task, self.rate_as_usual(task)) @ self.presence)
 
     def rate(self, task: TrainingTask) -> Matrix:
         """Return the rating of each row of code; of the others nothing is counted."""
+        weights = self.code + task.length * self.code_by_length
+        return np.asarray(task.features @ np.maximum(weights, LEAST_WEIGHTS))
+
+    def rate_as_usual(self, task: TrainingTask) -> Matrix:
+        """Return the same by the weights of a task of usual length."""
         return np.asarray(task.features @ self.code)
 
     def judge(self, task: TrainingTask) -> Matrix:
@@ -146,7 +147,7 @@ def compare_with_package(cases: Sequence[CommitCase], weights: LearnedWeights) -
     print("\n".join(differences(cases)) or f"the cases are the {len(cases)} of the package")
     shipped = load_weights()
     apart = {"present_from": abs(weights.present_from - shipped.present_from)}
-    for part in ("code", "probability", "presence"):
+    for part in ("code", "code_by_length", "probability", "presence"):
         for name, weight in getattr(weights, part).weights.items():
             apart[f"{part}.{name}"] = abs(weight - getattr(shipped, part).weights.get(name, 0.0))
     for name in nlargest(FARTHEST, apart, key=lambda name: apart[name]):
@@ -247,10 +248,15 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
         rows = np.flatnonzero(task.is_code)[:CLOSEST]
         rows = np.union1d(rows, np.flatnonzero(task.gold))
         if task.gold.any():
-            groups.append((task.features[rows], task.gold[rows]))
+            features = task.features[rows]
+            # A constant within a group changes no order, and would make the column look wide.
+            by_length = task.length * (features - features.mean(0))
+            groups.append((np.hstack([features, by_length]), task.gold[rows]))
     least_zero = [name not in MAY_BE_NEGATIVE for name in FEATURES]
-    code = fit_ranking(groups, least_zero=least_zero, ridge=RIDGE)
-    ranking = Model(code, np.zeros(0), np.zeros(0))
+    may_all = [False] * len(FEATURES)
+    fitted_code = fit_ranking(groups, least_zero=[*least_zero, *may_all], ridge=RIDGE)
+    code, code_by_length = np.split(fitted_code, 2)
+    ranking = Model(code, code_by_length, np.zeros(0), np.zeros(0))
     odds: list[Matrix] = []
     gold: list[Matrix] = []
     for task in tasks:
@@ -263,9 +269,12 @@ def fit(tasks: Sequence[TrainingTask]) -> Model:
     # The constant is the first of the terms.
     fitted = fit_odds(np.concatenate(odds)[:, 1:], np.concatenate(gold), ridge=ODDS_RIDGE)
     with_code = [task for task in tasks if task.is_code.any()]
-    presence_rows = np.array([presence_row(task, ranking.rate(task)) for task in with_code])
+    presence_rows = np.array(
+        [presence_row(task, ranking.rate_as_usual(task)) for task in with_code]
+    )
     is_own = np.array([not task.is_foreign for task in with_code], float)
-    return Model(code, fitted, fit_odds(presence_rows[:, 1:], is_own, ridge=PRESENCE_RIDGE))
+    presence = fit_odds(presence_rows[:, 1:], is_own, ridge=PRESENCE_RIDGE)
+    return Model(code, code_by_length, fitted, presence)
 
 
 def best_entities(task: TrainingTask, rating: Matrix, count: int) -> Matrix:
@@ -340,6 +349,7 @@ def written(model: Model, present_from: float, about: str) -> LearnedWeights:
     return LearnedWeights(
         trained_on=about,
         code=named(FEATURES, model.code),
+        code_by_length=named(FEATURES, model.code_by_length),
         probability=named(ODDS_TERMS, model.odds),
         presence=named(PRESENCE_TERMS, model.presence),
         present_from=round(present_from, 5),

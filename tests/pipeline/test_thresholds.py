@@ -48,5 +48,5 @@ async def test_a_kind_is_kept_from_its_own_threshold_on(shop: Path, host: OpenAI
     )
     assert (explained.outcome, explained.threshold) == ("near_miss", 0.8)
     assert "below" not in render_selection(answer)
-    assert "Discounts 0.75" in render_near_misses(answer)
+    assert "README.md:5-7 0.75" in render_near_misses(answer)
     assert past is not None and read_receipt(past.receipt).near_misses == answer.near_misses

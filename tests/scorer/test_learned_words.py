@@ -9,10 +9,16 @@ from xscore.records.candidates import Candidate
 from xscore.records.judgment import FILL
 from xscore.records.memory import Edge, Kind, Layer, Relation
 from xscore.records.turn import Turn
-from xscore.scorer.learned_words import ODDS_TERMS, PRESENCE_TERMS, load_weights
+from xscore.scorer.learned_words import (
+    ODDS_TERMS,
+    PRESENCE_TERMS,
+    USUAL_WORDS,
+    code_model,
+    load_weights,
+)
 from xscore.scorer.lexical import LexicalJudge
 from xscore.scorer.weighed_pool import WeighedPool
-from xscore.scorer.word_features import FEATURES
+from xscore.scorer.word_features import FEATURES, MAY_BE_NEGATIVE
 from xscore.settings import SelectionSettings
 from xscore.store.term_vectors import term_vector
 
@@ -40,9 +46,21 @@ def test_the_weights_are_for_what_a_memory_is_described_by() -> None:
     """A feature without a weight, or a weight without a feature, would count for nothing in
     silence."""
     weights = load_weights()
-    assert set(weights.code.weights) == set(FEATURES)
+    assert set(weights.code.weights) == set(weights.code_by_length.weights) == set(FEATURES)
     assert tuple(weights.probability.weights) == ODDS_TERMS
     assert tuple(weights.presence.weights) == PRESENCE_TERMS
+
+
+def test_weights_depend_on_the_length_of_the_task() -> None:
+    """A task of usual length has the weights as they are; at no length does more evidence score
+    less; beyond the bounds nothing changes any more."""
+    weights = load_weights()
+    assert code_model(weights, USUAL_WORDS) == weights.code
+    for words in (0, 1, 3, 40, 400, 10**6):
+        of_length = code_model(weights, words).weights
+        assert min(of_length[name] for name in set(FEATURES) - MAY_BE_NEGATIVE) >= 0, words
+    assert code_model(weights, 3) != code_model(weights, 40)
+    assert code_model(weights, 400) == code_model(weights, 10**6)
 
 
 def test_every_case_of_the_weights_is_named() -> None:

@@ -14,7 +14,7 @@ from xscore.records.candidates import LAYERS_WITHOUT_FACTS, Candidate
 from xscore.records.judgment import SCORED_LOWER, UNRELATED_WORDS_BELOW, USUAL_LEXICAL_THRESHOLD
 from xscore.records.memory import FACT_KINDS, PRODUCT_CODE_KINDS
 from xscore.scorer.bm25 import NAMED_LEAST, UNHELD_FALLS, LexicalEvidence, WeighedTerm
-from xscore.scorer.learned_words import judge_shortlist, load_weights
+from xscore.scorer.learned_words import code_model, judge_shortlist, load_weights
 from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.mentions import NamedInTask
 from xscore.scorer.weighed_pool import WeighedPool
@@ -250,7 +250,7 @@ class ScoredPool:
 
     def _reason_of_links(self, row: int) -> list[str]:
         """Say which link counted most for a memory, if any counted much."""
-        weights = load_weights().code.weights
+        weights = code_model(load_weights(), self.evidence.words).weights
         counted: list[tuple[float, int, str]] = []
         for feature, linked_row in self.shortlist.linked.get(row, {}).items():
             share = self.evidence.amounts[linked_row] / self.shortlist.best

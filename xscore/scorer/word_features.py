@@ -65,6 +65,18 @@ LINK_FEATURES = tuple(LINK_WORDS)
 AROUND_FEATURES = ("calls_made", "mean_linked")
 """How many functions it calls, and the evidence of all that is linked with it, tests excepted."""
 FEATURES = (*WORD_FEATURES, *PLACE_FEATURES, *LINK_FEATURES, *AROUND_FEATURES)
+MAY_BE_NEGATIVE = frozenset(
+    {
+        "evidence_rank",
+        "plain_rank",
+        "distinct_words",
+        "name_words",
+        "size",
+        "is_class",
+        "calls_made",
+    }
+)
+"""Features whose weights may be negative. All others are evidence: more of it never scores less."""
 
 LinksOf = Callable[[Iterable[str]], Iterable[Edge]]
 """Returns the edges that touch these memories, as `Store.edges_touching` does."""
