@@ -72,7 +72,7 @@ class Store:
         self._note: Callable[[str], None] | None = None
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
-        self.others = RepositoriesBeside()
+        self.others: RepositoriesBeside = RepositoriesBeside()
         """Closed with this store."""
         self.copies_to: Path | None = None
         """The user's data folder, if what is stated here is copied there (`copied_stores`)."""

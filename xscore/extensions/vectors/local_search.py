@@ -22,9 +22,10 @@ from xscore.store.vector_rows import (
     vectors_of_texts,
 )
 
-EXACT_UP_TO = 20_000
-"""Vectors that are all compared: reading as many takes about as long as a search by signs."""
-READ_AT_LEAST = 3_000
+EXACT_UP_TO = 10_000
+"""Vectors that are all compared: reading as many takes as long as a search by signs among ten times
+as many."""
+READ_AT_LEAST = 2_000
 """Vectors that are read whole after a search by signs."""
 WORD = np.dtype("<u8")
 """Signs are compared 64 at a time."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.vectors.embedders import nearest
 from xscore.extensions.vectors.local_search import LocalSearch
-from xscore.extensions.vectors.search_backends import open_search
+from xscore.extensions.vectors.search_backends import open_search, search_server_name
 from xscore.extensions.vectors.vector_search import (
     VectorSearch,
     note_partition,
@@ -34,6 +34,7 @@ from xscore.store.vector_copies import (
     drop_copies,
     gone_copies,
     note_copies,
+    servers_with_gone_copies,
     uncopied_texts,
     vectors_to_copy,
 )
@@ -81,12 +82,13 @@ async def _by_server(
     store: Store, settings: Settings, embedder: str, query: NDArray[np.float32], k: int
 ) -> tuple[list[tuple[str, float]] | None, str]:
     """Return what the server finds; or None and why it found nothing."""
-    search = open_search(settings, partition_of(store, embedder), timeout_s=SEARCH_S)
-    assert search is not None
-    outages = OutageMemory(store.connection, search.name, clock=store.clock, key=OUTAGE)
+    outages = _outages(store, search_server_name(settings))
     problem = outages.problem()
     if problem:
         return None, problem
+    # Importing a driver takes longer than the search.
+    search = open_search(settings, partition_of(store, embedder), timeout_s=SEARCH_S)
+    assert search is not None
     cosines: list[tuple[str, float]] | None = None
     try:
         async with asyncio.timeout(SEARCH_S):
@@ -109,21 +111,25 @@ async def send_copies(store: Store, settings: Settings, embedder: str, *, in_tur
         takes.
     Raises UsageError.
     """
-    search = open_search(settings, partition_of(store, embedder), timeout_s=COPY_S)
-    if search is None:
+    server = search_server_name(settings)
+    if not server:
         return ""
-    outages = OutageMemory(store.connection, search.name, clock=store.clock, key=OUTAGE)
+    outages = _outages(store, server)
     if in_turn and outages.problem():
         return ""  # the search says so
-    missing = uncopied_texts(store.connection, embedder, search.name)
+    missing = uncopied_texts(store.connection, embedder, server)
+    if not missing and server not in servers_with_gone_copies(store.connection):
+        return ""
+    search = open_search(settings, partition_of(store, embedder), timeout_s=COPY_S)
+    assert search is not None
     problem = ""
     try:
         async with asyncio.timeout(SEARCH_S if in_turn else None):
             await _send(store, search, embedder, missing)
     except TimeoutError:
         # Many vectors take several turns; a server that took none is away.
-        if uncopied_texts(store.connection, embedder, search.name) == missing:
-            problem = f"{search.name} did not answer within {SEARCH_S:g} s"
+        if uncopied_texts(store.connection, embedder, server) == missing:
+            problem = f"{server} did not answer within {SEARCH_S:g} s"
     except SharedUnavailable as error:
         problem = error.message
     except StoreError as error:
@@ -134,6 +140,10 @@ async def send_copies(store: Store, settings: Settings, embedder: str, *, in_tur
         with suppress(StoreError):
             outages.remember(problem)
     return problem
+
+
+def _outages(store: Store, server: str) -> OutageMemory:
+    return OutageMemory(store.connection, server, clock=store.clock, key=OUTAGE)
 
 
 async def _send(store: Store, search: VectorSearch, embedder: str, missing: Sequence[str]) -> None:
