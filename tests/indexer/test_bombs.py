@@ -34,7 +34,7 @@ def test_what_takes_too_much_without_a_grammar_is_left_out() -> None:
     cost = file_cost("notes.txt", "One line.", window_lines=0)  # which no setting allows
     assert (cost.rows, cost.note) == (
         0,
-        "too much time or memory needed, even without the grammar; left out",
+        "too slow or large even without the grammar; left out",
     )
 
 

@@ -49,7 +49,7 @@ _RESULT = Decoder(EncodedFile)
 _CRASHED = f"the grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
 _TOO_SLOW = "the grammar took more than {:.1f} s"
 _NO_PROCESS = "no process could be started to parse"
-_LEFT_OUT = "too much time or memory needed, even without the grammar; left out"
+_LEFT_OUT = "too slow or large even without the grammar; left out"
 _START = """
 import gc, signal, sys
 gc.disable()  # until all is loaded

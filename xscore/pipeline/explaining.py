@@ -76,8 +76,8 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         if unread:
             # It may be one of theirs, which was judged in that turn.
             raise NothingMatched(
-                f"there is no memory {one_line(name)} here, and not all repositories of the turn"
-                " can be read",
+                f"there is no memory {one_line(name)} here, and some repositories of the"
+                " turn cannot be read",
                 hint=" ".join(unread.values()),
             )
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)

@@ -53,8 +53,8 @@ from xscore.store.task_names import places_in_task
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
 DAMAGED_PACKS = (
-    "a copy that speeds up reading the index was damaged. The index itself was read instead, so"
-    " nothing is missing; the next index run makes the copy again."
+    "a cache of the index was damaged, so the index itself was read: nothing is missing, and the"
+    " next index run makes the cache again"
 )
 """Said where a pack of the store was damaged (`store/packed_pool.py`)."""
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2

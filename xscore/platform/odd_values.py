@@ -37,7 +37,7 @@ def damage_by_odd_values() -> StoreDamaged | None:
             continue
         if place:
             return StoreDamaged(
-                f"the store {path} is damaged: {place} holds a value of another type",
+                f"the store {path} is damaged: {place} holds a value of the wrong type",
                 hint=recovery_hint(path),
             )
     return None

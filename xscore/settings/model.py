@@ -484,9 +484,9 @@ class SharedSettings(SettingsGroup, frozen=True):
     key_file: Path | None = None
     """A file readable by you alone that holds this key instead."""
     session_key: Secret = Secret("")
-    """Yours alone, the same on each of your machines: keeps the latest exchanges of your sessions on
-    the Redis of `shared.url`, encrypted, so that `xscore shared session` continues there. Empty:
-    none are kept."""
+    """Your personal key, the same on all your machines: keeps the latest exchanges of your sessions
+    on the Redis of `shared.url`, encrypted, so that `xscore shared session` can continue them.
+    Empty: none are kept."""
     session_hours: Annotated[float, Meta(gt=0, le=720)] = 24.0
     """How long they are kept."""
     admin_url: Secret = Secret("")

@@ -26,7 +26,7 @@ _REFUSED = {
     "not_a_file": "is not a regular file",
     "FileNotFoundError": "is not there",
     "PermissionError": "may not be read",
-    "ValueError": "is not text",
+    "ValueError": "is not valid text",
 }
 """Why a file cannot be cited, by the message or the type of the error."""
 _SHOWN = 5
@@ -90,7 +90,7 @@ def _entity_span(
     if len(places) == 1:
         return places[0]
     names = dict.fromkeys(span.entity for span in spans[:_SHOWN])
-    hint = f"Some of that file: {', '.join(names)}."
+    hint = f"Entities in that file: {', '.join(names)}."
     if places:
         hint = (
             "Name its lines:"

@@ -132,7 +132,7 @@ class ServerKnock:
         problem = await running.problem(at_most_s=at_most_s)
         if problem is None:
             return
-        # One that is still under way is waited for by who has more time.
+        # A caller with a longer limit goes on waiting for one that is still under way.
         if running.is_over and self._running is running:
             self._running = None
             self._calls.append(self._failed_call(running, problem))

@@ -145,7 +145,7 @@ class ServerLink:
         """Return a warning for the receipt if the server was away."""
         why = self._why.rstrip(".")
         if why:
-            return (f"{why}; what was missing there was judged with only the local store",)
+            return (f"{why}; what was missing was judged with the local store alone",)
         return ()
 
     async def aclose(self) -> None:

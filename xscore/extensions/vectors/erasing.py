@@ -34,9 +34,9 @@ async def erase_copies(
         try:
             problem = ""
             if search_server_name(settings) != server:
-                problem = "embedding.search does not name it now"
+                problem = "embedding.search names another server, or none"
             elif not has_noted_partition(connection):
-                problem = "who sent them is not known any more; the next turn asks it"
+                problem = "whose copies they are is not known here; the next turn erases them"
             if problem:
                 erasures.append(ServerErasure(server=server, is_vectors=True, problem=problem))
                 continue

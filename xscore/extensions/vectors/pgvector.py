@@ -135,7 +135,7 @@ class PgVectorSearch:
         with connected(self._address) as connection:
             version = _extension_version(connection)
         if not version:
-            return "its first vectors are not sent yet"
+            return "no vectors have been sent yet"
         return f"pgvector {version}"
 
 
@@ -158,7 +158,7 @@ def _prepare(connection: "psycopg.Connection[Any]") -> None:
 
 def _make_index(connection: "psycopg.Connection[Any]", dimensions: int) -> None:
     """Create the index where it is missing and this login owns the table."""
-    # Of another's table nothing but an exact search is left.
+    # Without owning the table, only an exact search works.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_LOCK)
         connection.execute(_INDEX_MEMORY)

@@ -30,7 +30,7 @@ from xscore.store.vector_copies import CopiedVector
 PREFIX = "xscore"
 """Of collections."""
 HINT = (
-    "Check embedding.search. The folder of the embedded mode may be open in one process at a time."
+    "Check embedding.search. Only one process at a time can open the folder of the embedded mode."
 )
 _QDRANT_ERRORS = (
     ApiException,

@@ -36,7 +36,7 @@ def search_server_name(settings: Settings) -> str:
     except ValueError:  # of a port or an address
         name = ""
     if not name:
-        raise UsageError("embedding.search names no vector search", hint=_FORMS)
+        raise UsageError("embedding.search is not the address of a vector server", hint=_FORMS)
     return name
 
 

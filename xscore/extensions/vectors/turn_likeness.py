@@ -135,7 +135,7 @@ async def _check_search(settings: Settings) -> DoctorFinding:
             description = await search.check()
     except (UsageError, SharedUnavailable) as error:
         return DoctorFinding("vector search", False, error.message, error.hint)
-    words = f"{search.name}: {description}; it has the vectors of each repository's memories"
+    words = f"{search.name}: {description}; it stores vectors of this repository's memories"
     return DoctorFinding("vector search", True, words)
 
 
@@ -150,7 +150,7 @@ async def turn_likeness(
 ) -> Likeness:
     """Return each memory's similarity to the task. needs_all: see `likeness.TurnLikeness`.
 
-    Raises what `make` raises; a failing host is a remark.
+    Raises what opening the embedder raises; a failing host is a remark.
     """
     async with aclosing(await _opened(settings, resources)) as embedder:
         try:
@@ -168,7 +168,7 @@ async def turn_likeness(
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Embed every memory without a vector, however long it takes; return what went wrong.
 
-    Raises what `make` raises.
+    Raises what opening the embedder raises.
     """
     if _has_all_vectors(settings, store):
         return ""  # most runs: numpy and a client would be loaded for nothing

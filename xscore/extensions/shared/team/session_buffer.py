@@ -73,7 +73,7 @@ class SessionBuffer:
         url = settings.url.reveal()
         if not url or parse_server_url(url).scheme not in REDIS:
             raise UsageError(
-                "sessions are kept on Redis, and shared.url does not name one",
+                "sessions need Redis, and shared.url does not name one",
                 hint="Set shared.url to redis://HOST, or unset shared.session_key.",
             )
         require_extra("team", "cryptography", purpose="shared.session_key")

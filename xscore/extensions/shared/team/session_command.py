@@ -1,4 +1,4 @@
-"""`xscore shared session`: bring the latest exchanges of another machine of yours into this
+"""`xscore shared session`: bring the latest exchanges of your other machine into this
 branch's session."""
 
 import asyncio
@@ -18,7 +18,7 @@ from xscore.platform.text import counted, one_line
 @command()
 @click.option("--forget", is_flag=True, help="Delete what is kept on the server instead.")
 def continue_session(forget: bool, flags: Flags) -> None:
-    """Continue the session of another machine of yours on this branch: `ask --continue` goes on
+    """Continue the session of your other machine on this branch: `ask --continue` goes on
     with it.
 
     It takes `shared.session_key` on both machines.
@@ -29,18 +29,20 @@ def continue_session(forget: bool, flags: Flags) -> None:
     buffer = SessionBuffer(settings)
     if forget:
         asyncio.run(buffer.forget())
-        flags.terminal.print_result({"forgotten": True}, "nothing of your sessions is kept there")
+        line = "your sessions were deleted from the server"
+        flags.terminal.print_result({"forgotten": True}, line)
         return
     with opened_store(flags) as store:
         if not repository_name(origin_url(store.root.path)):
             raise UsageError(
-                "this repository has no origin, so no other machine has it",
+                "this repository has no origin, by which other machines know it",
                 hint="Sessions are kept by the name of the origin: `git remote add origin URL`.",
             )
         branch = working_branch(store.root.git_dir)
         exchanges, unreadable = asyncio.run(buffer.exchanges())
         taken = take_session(store, exchanges, branch=branch, server=shared_server_name(settings))
-    line = f"{counted(taken, 'exchange')} of branch {one_line(branch)} came from another machine"
+    line = f"{counted(taken, 'exchange')} of branch {one_line(branch)} imported"
     if unreadable:
-        flags.terminal.notes([f"{counted(unreadable, 'entry', 'entries')} there cannot be read"])
+        skipped = counted(unreadable, "unreadable entry", "unreadable entries")
+        flags.terminal.notes([f"skipped {skipped} on the server"])
     flags.terminal.print_result({"branch": branch, "taken": taken}, line)
