@@ -8,8 +8,8 @@ is the sources of installed packages (or, with --memories, made up), judged once
 Then every hook is a process of its own with a session of its own, so that each adds the bundle: CPU
 seconds, and wall seconds to the first byte of the answer, interleaved with the anchor, as medians.
 The target is one of CPU, which a busy machine changes least. The deadline is out of the way, so
-that each run is whole. --keyless: words judge, and nothing is sent. Exits 1 where a target is
-missed.
+that each run is whole. Edits are not committed, so git is asked for a diff each time but the first.
+--keyless: words judge, and nothing is sent. Exits 1 where a target is missed.
 """
 
 import argparse

@@ -18,7 +18,8 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.explaining import explain_choice
 from xscore.pipeline.store_status import read_store_status
-from xscore.platform.errors import StoreDamaged
+from xscore.platform.errors import NothingMatched, StoreDamaged
+from xscore.platform.paths import find_root
 from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S
 from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.memory import Kind, Layer, MemoryScope
@@ -26,6 +27,7 @@ from xscore.records.receipt import Answer
 from xscore.records.statement import Statement
 from xscore.records.turn import Scope
 from xscore.settings import Settings, load_settings
+from xscore.store.other_places import followed_root, name_of_root
 from xscore.store.remembering import remember, remember_within
 
 LIB = {
@@ -130,6 +132,11 @@ async def test_a_turn_with_another_repository_can_be_explained_and_continued(
         assert unlisted.outcome != "unjudged"
         texts = pipeline.store.memories([kept.id])
         assert "tenth off the total" in texts[kept.id].text
+        shutil.rmtree(lib)
+        for name in ("acme/lib: src/rates.py::tenth_off", kept.id):
+            with pytest.raises(NothingMatched) as caught:
+                explain_choice(pipeline.parts, name, turn_id=answer.turn_id)
+            assert "acme/lib could not be read" in caught.value.hint
 
 
 async def test_where_there_is_too_much_words_choose(
@@ -291,6 +298,19 @@ async def test_status_suggests_what_a_manifest_names(
             named = read_store_status(pipeline.store, also(settings, name))
             assert named.suggested == ()
     assert not (await ask(shop, settings)).also
+
+
+async def test_a_folder_called_as_those_of_followed_ones_is_a_repository_like_others(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    """Only what lies in the user's own folder has no files."""
+    folder = tmp_path / "followed" / "a%2Fb"
+    write_files(folder, LIB)
+    async with Pipeline.open(folder, settings_for(server)) as pipeline:
+        await pipeline.index()
+    root = find_root(folder)
+    assert name_of_root(root, tmp_path / "data") == "a%2Fb"
+    assert name_of_root(followed_root("github.com/a/b", tmp_path), tmp_path) == "a/b"
 
 
 def test_a_repository_cannot_name_another(tmp_path: Path) -> None:

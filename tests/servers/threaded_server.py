@@ -27,12 +27,12 @@ class ThreadedServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(10), f"the {type(self).__name__} did not start"
+        assert self._started.wait(60), f"the {type(self).__name__} did not start"
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     async def serve(self) -> None:
         """Listen, call `listening`, and clean up afterwards."""
@@ -55,3 +55,15 @@ async def serve_app(
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     await server.listening(runner.addresses[0][1])
     await runner.cleanup()
+    await close_what_is_left()
+
+
+async def close_what_is_left() -> None:
+    """Close the connections that aiohttp does not know: no request came over them, as where a
+    handshake failed."""
+    transports = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]  # it has no public list of them
+    for transport in list(transports.values()):
+        transport.abort()
+    # The loop closes them one round later.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)

@@ -1,7 +1,8 @@
 """Turn whatever goes wrong into a message, a hint and an exit code: the one place that does so.
 
 Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Under `--json` an error
-is an object on stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
+is an object on stdout. Anything else is damage, where a store holds values of another type than its
+columns, or a bug: one line, and the traceback under `--verbose`.
 """
 
 import re
@@ -57,10 +58,20 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
             if context:
                 hint = f"See `{context.command_path} --help`."
             return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
+    return _tell_unexpected(error, verbose=verbose, as_json=as_json)
+
+
+def _tell_unexpected(error: BaseException, *, verbose: bool, as_json: bool) -> int:
+    """Tell damage that nobody expected, or a bug."""
+    from xscore.platform.odd_values import damage_by_odd_values  # only after one of them
+
     if verbose:
         import traceback  # only with --verbose
 
         write_stderr(escape_controls("".join(traceback.format_exception(error))))
+    damage = damage_by_odd_values()
+    if damage is not None:
+        return _tell(damage.exit_code, damage.kind, damage.message, damage.hint, as_json=as_json)
     advice = "Run again with --verbose and report it."
     if verbose:
         advice = "Please report it with the lines above."

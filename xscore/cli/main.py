@@ -124,6 +124,7 @@ Set up
     follow  extensions.shared.team.access_commands:follow_repository  Get what the team states about a repository without a clone.
     access  extensions.shared.team.access_commands:change_repository_access  Show or change who may read a repository.
     checkpoint extensions.shared.team.commands:share_checkpoint_with_team  Send a checkpoint to the team.
+    session extensions.shared.team.session_command:continue_session  Continue a session of your other machine.
     export  extensions.shared.team.commands:export_team  Write the team's memories as lines of JSON.
     erase   extensions.shared.team.commands:erase_shared_memories  Erase all that you share.
     leave   extensions.shared.team.commands:leave_team  Take this repository out of the team.

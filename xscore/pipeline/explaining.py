@@ -64,14 +64,22 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             hint="Ask again; what was judged is kept.",
         )
     parts.store.others.close()  # those of another turn
+    unread: dict[str, str] = {}
     if past.turn.scope.also:
         from xscore.pipeline.other_repositories import open_others  # few turns name one
 
-        open_others(parts, past.turn.scope.also)
+        unread = open_others(parts, past.turn.scope.also)
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
         memories = memories or {memory.id: memory for memory in find_memories(parts.store, form)}
     if not memories:
+        if unread:
+            # It may be one of theirs, which was judged in that turn.
+            raise NothingMatched(
+                f"there is no memory {one_line(name)} here, and not all repositories of the turn"
+                " can be read",
+                hint=" ".join(unread.values()),
+            )
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
     explanation = _in_receipt(memories, receipt, parts.store.connection) or _explained_by_ranking(

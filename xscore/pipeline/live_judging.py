@@ -184,7 +184,7 @@ async def judge_pool(
         elsewhere = frozenset[str]()
     else:
         assert resources is not None
-        ended = await _judge(judge, pooled, resources, collected)
+        ended = await _run_judge(judge, pooled, resources, collected)
         detail = ""
         elsewhere = frozenset(judge.judged_elsewhere)
         usd_shares = judge.usd_shares
@@ -207,7 +207,7 @@ async def judge_pool(
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, usd_shares)
 
 
-async def _judge(
+async def _run_judge(
     judge: Judge, pooled: PooledTurn, resources: TurnResources, collected: "_Collected"
 ) -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""

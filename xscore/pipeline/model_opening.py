@@ -2,7 +2,7 @@
 ordered.
 
 A turn that is all cached needs none of it. Trade-off: an unknown host is probed before the first
-judging call, which costs one call more.
+judging call, which costs one call more, and a few at a host that cannot do all it is asked.
 """
 
 from collections.abc import Mapping

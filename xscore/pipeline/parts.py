@@ -189,6 +189,22 @@ TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
         lambda settings: settings.shared.shares_memories,
     )
 )
+
+
+class KeepSession(Protocol):
+    """Keeps the latest exchanges of a session for the user's other machines."""
+
+    async def __call__(self, settings: Settings, *, store: "Store", thread: str) -> str:
+        """Return what is wrong with a setting; empty: nothing."""
+        ...
+
+
+SESSION_BUFFER: "Hook[KeepSession]" = Hook(
+    Choice(
+        "xscore.extensions.shared.team.session_buffer:keep_session",
+        lambda settings: settings.shared.keeps_sessions,
+    )
+)
 DOCTOR_CHECKS: "Hook[Callable[[Settings], Awaitable[list[DoctorFinding]]]]" = Hook(
     Choice(
         "xscore.extensions.vectors.turn_likeness:check_embedder",

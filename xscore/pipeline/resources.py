@@ -6,7 +6,7 @@ queue and closes connections.
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,7 +32,7 @@ from xscore.providers.rate_limits import BURST_S, LocalRates, RateBudget, bucket
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records.calls import Answerer, RateLimits, ServerCall, Stage, Traffic
 from xscore.records.candidates import Candidate
-from xscore.records.judgment import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity, Judgment
 from xscore.records.memory import Layer
 from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.fanout import StopSignal
@@ -119,6 +119,13 @@ class SpendingStores(Struct):
     def rates(self, local_rates: "LocalRates", *, bucket: str) -> "RateBudget":
         """Return the rate limits of the judge's calls to this host and model (`bucket`)."""
         return local_rates
+
+    async def judged_elsewhere(
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+    ) -> Mapping[str, Judgment]:
+        """Return what others have judged of these contents, by content hash; it is in the store,
+        too."""
+        return {}
 
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to a shared server so far."""

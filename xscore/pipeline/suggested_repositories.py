@@ -64,7 +64,7 @@ def suggested_repositories(
                 joined_names.add(place.name)
     suggested: list[SuggestedRepository] = []
     for root_there in known_roots(user_data_dir):
-        name = name_of_root(root_there)
+        name = name_of_root(root_there, user_data_dir)
         if root_there.store_file == root.store_file or name in joined_names:
             continue
         names = set(_package_names(dict(_manifests(root_there.path))))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
 from xscore.pipeline.judge_description import Scale
-from xscore.pipeline.parts import ClosedTurn, PipelineParts, TurnOptions
+from xscore.pipeline.parts import SESSION_BUFFER, ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import index_until, open_turn
 from xscore.pipeline.ranking import rank_turn
 from xscore.pipeline.save_turn import figures_of_stages, save_turn
@@ -60,11 +60,13 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         turns.abandon_turn(parts.store.connection, opened.turn.id)
         await _tell_listener(setup, opened, error=error)
         raise
-    warning = await _tell_listener(setup, opened, finished=finished)
+    warnings = [await _tell_listener(setup, opened, finished=finished)]
     answer = finished.answer
-    if warning:
-        return replace(answer, warnings=(*answer.warnings, warning))
-    return answer
+    if answer.answer and not options.isolated:
+        for keep_session in SESSION_BUFFER.implementations(parts.settings):
+            thread = opened.session.thread
+            warnings.append(await keep_session(parts.settings, store=parts.store, thread=thread))
+    return replace(answer, warnings=(*answer.warnings, *filter(None, warnings)))
 
 
 class _TurnSetup(Struct, frozen=True):

@@ -14,6 +14,7 @@ the whole pool or nothing. Trade-off: two models that judge one turn may score a
 and the receipt can only say who judged how many.
 """
 
+import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import SECOND_DRAW, judge_key
 from xscore.pipeline.factories import choose_judge, describe_judge, settings_judged_by
 from xscore.pipeline.judge_description import JudgeDescription
+from xscore.pipeline.judged_elsewhere import with_judged_elsewhere
 from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import JudgingParts, PipelineParts
@@ -39,6 +41,7 @@ from xscore.platform.errors import (
     UsageError,
     XscoreError,
 )
+from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.text import counted, join_sentences
 from xscore.providers.spec import LEXICAL, parse_model_spec
 from xscore.records.candidates import Candidate
@@ -76,13 +79,20 @@ async def judge_missing(
     Raises StoreError, and what opening the judge raises if nothing is cached and nothing may judge
     in its place.
     """
-    # Only a replay comes here without resources: what else has misses and is not scored by words
-    # alone may send something.
+    # Without resources it is a replay: every other turn with something to judge has opened them.
     if resources is None:
         replay = NoJudge(UnjudgedCause.REPLAY)
         return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
     if not isolated:
         _name_misspelt_fallbacks(parts)
+    try:
+        opened = await with_judged_elsewhere(opened, parts.judge, resources)
+    except asyncio.CancelledError:
+        take_back_cancellation()
+        interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
+        return await _judge_first(parts, resources, _FirstJudge(interrupted, parts.judge, opened))
+    if not opened.pool.misses:
+        return await _with_nothing_missing(parts, opened, resources)
     first = await _open_first(parts, opened, resources, isolated=isolated)
     # Ctrl-C during any of these steps is taken back where it arrives (`live_judging`), and the step
     # returns what it has: `judged` holds all that was paid for at every moment. The steps after it
@@ -93,6 +103,17 @@ async def judge_missing(
     if not isolated:
         judged = await _judge_by_fallback(parts, opened, resources, judged)
     return _with_remarks(parts, resources, first, judged)
+
+
+async def _with_nothing_missing(
+    parts: PipelineParts, opened: Opened, resources: TurnResources
+) -> Judged:
+    """Return what others have judged; a second score may still be wanted."""
+    first = _FirstJudge(NoJudge(UnjudgedCause.PROVIDER), parts.judge, opened)
+    judged = await _judge_first(parts, resources, first)
+    if judged.judge.is_decision:
+        judged = await _judge_near_twice(parts, resources, first, judged)
+    return replace(judged, warnings=(*judged.warnings, *resources.spending.warnings()))
 
 
 class _FirstJudge(Struct, frozen=True):
@@ -222,11 +243,17 @@ async def draw_again(
     if _causes(once.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
         return once, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))
-    judge: Judge | NoJudge
     try:
-        judge = await open_judge(described, resources, redrawn, sample=SECOND_DRAW)
-    except (ProviderError, NoUsableModel) as error:
-        judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
+        redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
+    except asyncio.CancelledError:
+        take_back_cancellation()
+        return replace(once, interrupted=True), SecondDraws(missed=len(near) + beyond)
+    judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
+    if redrawn.pool.misses:
+        try:
+            judge = await open_judge(described, resources, redrawn, sample=SECOND_DRAW)
+        except (ProviderError, NoUsableModel) as error:
+            judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     second = await judge_pool(redrawn, judge, resources)
     lost: list[Unjudged] = []
     drawn: set[str] = set()

@@ -33,6 +33,12 @@ def note_opened(path: Path) -> None:
         _connections[os.path.realpath(path)] += 1
 
 
+def opened_databases() -> list[Path]:
+    """Return the databases that this process has opened, also those that it has closed."""
+    with _lock:
+        return [Path(path) for path in _connections]
+
+
 def note_closed(path: Path) -> None:
     """Count a connection less."""
     with _lock:

@@ -6,31 +6,12 @@ quoted; the texts are in `context(...).bundle`. It knows no record, so that the 
 
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import cache
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import counted
 from xscore.records.notebook_maps import map_html
-
-if TYPE_CHECKING:
-    import jinja2
-
-_PAGE = """
-{{ answer_html|safe }}
-{% if rows %}<table>
-<thead><tr><th>score</th>
-<th style="text-align: left">memory</th><th style="text-align: left">why</th></tr></thead>
-<tbody>{% for row in rows %}
-<tr><td>{{ row.score }}</td>
-<td style="text-align: left">{{ row.name }}</td>
-<td style="text-align: left">{{ row.reason }}</td></tr>
-{% endfor %}</tbody></table>{% endif %}
-<p>{{ receipt }}</p>
-{% for warning in warnings %}<p>{{ warning }}</p>{% endfor %}
-"""
 
 
 class AnswerRow(Struct, frozen=True):
@@ -67,10 +48,10 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
 
         The answer's Markdown is rendered; every text is escaped.
         """
-        from xscore.platform.markdown_html import markdown_html  # only a notebook needs it
+        from xscore.records.answer_page import render_answer  # only a notebook needs it
 
-        shown = _template().render(
-            answer_html=markdown_html(self.answer),
+        shown = render_answer(
+            answer=self.answer,
             rows=self.rows,
             receipt=self.receipt_line(),
             warnings=self.warnings,
@@ -86,12 +67,3 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
             f"{kept} ({how or 'none'}) by {self.judge}, {format_dollars(self.cost_usd)},"
             f" {format_seconds(self.took_s)}; turn {self.turn_id}"
         )
-
-
-@cache
-def _template() -> "jinja2.Template":
-    import jinja2  # only a notebook needs it
-
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        _PAGE
-    )

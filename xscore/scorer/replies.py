@@ -90,6 +90,13 @@ class ParsedCompletion(NamedTuple):
     """Those of a reply with other scores that the model declined."""
 
 
+def _pack_of(prompt: PackPrompt) -> str:
+    # A memory alone in its prompt is judged by itself; a part is known by its pack.
+    if len(prompt.pieces) > 1 or prompt.pieces[0].is_part:
+        return prompt.pack
+    return ""
+
+
 def parse_completion(
     prompt: PackPrompt,
     codes: Sequence[str],
@@ -106,10 +113,6 @@ def parse_completion(
     """
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
-    # A memory alone in its prompt is judged by itself; a part is known by its pack.
-    pack = ""
-    if len(prompt.pieces) > 1 or prompt.pieces[0].is_part:
-        pack = prompt.pack
     pieces: list[MemoryPiece] = []
     # Columns and not judgments: those of a whole reply are checked together.
     hashes: list[str] = []
@@ -134,7 +137,7 @@ def parse_completion(
         hashes,
         scores,
         reasons=reasons,
-        packs=repeat(pack),
+        packs=repeat(_pack_of(prompt)),
         positions=positions,
         priors=priors_of_pieces,
     )

@@ -483,6 +483,12 @@ class SharedSettings(SettingsGroup, frozen=True):
     """Encrypts the team's memories before they are sent; `xscore shared key` prints one."""
     key_file: Path | None = None
     """A file readable by you alone that holds this key instead."""
+    session_key: Secret = Secret("")
+    """Yours alone, the same on each of your machines: keeps the latest exchanges of your sessions on
+    the Redis of `shared.url`, encrypted, so that `xscore shared session` continues there. Empty:
+    none are kept."""
+    session_hours: Annotated[float, Meta(gt=0, le=720)] = 24.0
+    """How long they are kept."""
     admin_url: Secret = Secret("")
     """An administrator's URL of the same database, for `xscore shared init --apply`."""
 
@@ -490,6 +496,11 @@ class SharedSettings(SettingsGroup, frozen=True):
     def is_used(self) -> bool:
         """Whether a server is named, or must be."""
         return bool(self.url.reveal()) or self.require
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether the latest exchanges are kept for the user's other machines."""
+        return bool(self.session_key.reveal())
 
     @property
     def shares_memories(self) -> bool:

@@ -12,7 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -246,47 +246,61 @@ def fetch_pool(
     Raises StoreDamaged if the table lacks rows that its index has, so that a damaged page hides
     nothing.
     """
-    candidates = list[Candidate]()
-    reports = list[LayerReport]()
-    columns_of_layers: list[LayerColumns] = []
-    layers_with_damaged_packs: list[Layer] = []
-
-    def read(source: sqlite3.Connection | None, layer: Layer) -> None:
-        if source is None:
-            reports.append(LayerReport(layer, 0, 0.0))
-            return
-        started = perf_counter()
-        try:
-            parts = _read_layer(source, layer, reading)
-        except StoreDamaged:
-            if not _reads_packs(layer, reading):
-                raise
-            # A pack repeats what rows say. Rows that are damaged too raise here.
-            parts = _read_layer(source, layer, reading, packed=False)
-            layers_with_damaged_packs.append(layer)
-        seconds = perf_counter() - started
-        count = 0
-        for columns in parts:
-            count += len(columns.ids)
-            candidates.extend(_candidates(columns, layer))
-        is_late = count > 0 and deadline_s is not None and seconds > deadline_s
-        columns_of_layers.extend(parts)
-        reports.append(LayerReport(layer, count, round(seconds * 1000, 3), is_late))
-
+    layers: list[_LayerOfPool] = []
     with read_snapshot(connection):
         reading = _Reading(tests, visible_memories(connection), without, with_terms)
         for layer in REPOSITORY_LAYERS:
-            read(connection, layer)
+            layers.append(_layer_of_pool(connection, layer, reading, deadline_s=deadline_s))
     try:
-        read(user(), Layer.USER)
+        layers.append(_layer_of_pool(user(), Layer.USER, reading, deadline_s=deadline_s))
     except StoreError as error:
-        reports.append(LayerReport(Layer.USER, 0, 0.0, problem=error.message))
+        layers.append(_LayerOfPool(LayerReport(Layer.USER, 0, 0.0, problem=error.message)))
     return FetchedPool(
-        _one_per_content(candidates),
-        tuple(reports),
-        _all_terms(columns_of_layers),
-        has_damaged_packs=bool(layers_with_damaged_packs),
+        _one_per_content(list(chain.from_iterable(layer.candidates for layer in layers))),
+        tuple(layer.report for layer in layers),
+        _all_terms(list(chain.from_iterable(layer.columns for layer in layers))),
+        has_damaged_packs=any(layer.has_damaged_packs for layer in layers),
     )
+
+
+class _LayerOfPool(Struct, frozen=True):
+    """What was read of a layer."""
+
+    report: LayerReport
+    candidates: Sequence[Candidate] = ()
+    columns: Sequence[LayerColumns] = ()
+    has_damaged_packs: bool = False
+
+
+def _layer_of_pool(
+    source: sqlite3.Connection | None,
+    layer: Layer,
+    reading: "_Reading",
+    *,
+    deadline_s: float | None,
+) -> _LayerOfPool:
+    """Read a layer, from its rows where its packs are damaged. source: None: there is no store."""
+    if source is None:
+        return _LayerOfPool(LayerReport(layer, 0, 0.0))
+    started = perf_counter()
+    has_damaged_packs = False
+    try:
+        columns = _read_layer(source, layer, reading)
+    except StoreDamaged:
+        if not _reads_packs(layer, reading):
+            raise
+        # A pack repeats what rows say. Rows that are damaged too raise here.
+        columns = _read_layer(source, layer, reading, packed=False)
+        has_damaged_packs = True
+    seconds = perf_counter() - started
+    candidates: list[Candidate] = []
+    count = 0
+    for part in columns:
+        count += len(part.ids)
+        candidates.extend(_candidates(part, layer))
+    is_late = count > 0 and deadline_s is not None and seconds > deadline_s
+    report = LayerReport(layer, count, round(seconds * 1000, 3), is_late)
+    return _LayerOfPool(report, candidates, columns, has_damaged_packs)
 
 
 class _Reading(Struct, frozen=True):

@@ -29,9 +29,9 @@ from xscore.platform.text import ellipsize, one_line, readable_text
 from xscore.store import opening, user_secret
 
 FOLLOWED_DIR = "followed"
+"""In the user's folder: stores of repositories that have no clone here."""
 BUSY_S = 0.5
 """How long a read of another store waits where another program holds it: a turn can do without."""
-"""In the user's folder: stores of repositories that have no clone here."""
 PATIENCE_S = 0.5
 NAME_CHARS = 80
 _INDEX_IT = (
@@ -74,12 +74,12 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
             f"the store of {one_line(name)} was not made by you where it is now",
             hint=f"Run `xscore index` in {place.path}, which says what to do.",
         )
-    return OtherPlace(name_of_root(place), place, namesakes)
+    return OtherPlace(name_of_root(place, user_data_dir), place, namesakes)
 
 
-def name_of_root(root: RepositoryRoot) -> str:
+def name_of_root(root: RepositoryRoot, user_data_dir: Path) -> str:
     """Return what a repository is called here: by its origin, else by its folder."""
-    if is_followed(root):
+    if is_followed(root, user_data_dir):
         return short_name(name_of_followed(root))
     name = repository_name(origin_url(root.path))
     return short_name(name) if name else _folder_name(root)
@@ -98,9 +98,9 @@ def followed_roots(user_data_dir: Path) -> Iterator[RepositoryRoot]:
         yield followed_root(unquote(store.parents[1].name), user_data_dir)
 
 
-def is_followed(root: RepositoryRoot) -> bool:
+def is_followed(root: RepositoryRoot, user_data_dir: Path) -> bool:
     """Whether it has memories of the team alone, and no files."""
-    return root.git_dir is None and root.path.parent.name == FOLLOWED_DIR
+    return root.git_dir is None and root.path.parent == user_data_dir / FOLLOWED_DIR
 
 
 def name_of_followed(root: RepositoryRoot) -> str:

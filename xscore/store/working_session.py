@@ -39,7 +39,9 @@ _COLUMNS = (
 _MOVE = "UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?"
 _OF_BRANCH = """
     SELECT thread FROM session WHERE branch = ?
-      AND EXISTS (SELECT 1 FROM turn WHERE turn.thread = session.thread)
+      AND (EXISTS (SELECT 1 FROM turn WHERE turn.thread = session.thread)
+        OR EXISTS (SELECT 1 FROM memory_row WHERE memory_row.thread = session.thread
+          AND kind = 'exchange'))
     ORDER BY last_updated DESC, thread LIMIT 1
 """
 _GOES_ON = (

@@ -49,7 +49,7 @@ def run_hook(
         input=data.encode() if isinstance(data, str) else data,
         env={**os.environ, **(environ or {})},
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
         preexec_fn=before,
     )

@@ -4,11 +4,12 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.extensions.shared.server_processes import ServerProcess
@@ -20,11 +21,19 @@ from tests.waiting import wait_until
 from xscore.extensions.shared.connect import shared_server_name
 from xscore.extensions.shared.outage import REMEMBERED_S, OutageMemory
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import ExitCode
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import Secret
+from xscore.settings import BudgetSettings, Secret
 from xscore.settings.model import SharedSettings
 from xscore.store.store import Store
+
+
+class HalfAlive(Struct):
+    """A server that shows a sign of life alone."""
+
+    port: int
+    was_asked: asyncio.Event
 
 
 @pytest.fixture
@@ -61,6 +70,48 @@ async def test_a_silent_server_is_waited_for_once(
     patient = replace(shared, timeout_s=60)
     answer = await ask(shop, host, patient, "Where is the total?")
     assert answer.latency.judge < 50
+
+
+@pytest.fixture
+async def half_alive() -> AsyncIterator[HalfAlive]:
+    """A server that says that it is there, and answers nothing else."""
+    was_asked = asyncio.Event()
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        # Whether it speaks TLS or another encryption: it does not.
+        while len(request := await reader.read(1_000)) == 8:
+            writer.write(b"N")
+        if request:
+            was_asked.set()
+
+    serving = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield HalfAlive(serving.sockets[0].getsockname()[1], was_asked)
+    serving.close()
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.sleep(0)
+
+
+async def test_neither_ctrl_c_nor_the_deadline_waits_for_it(
+    shop: Path, host: OpenAIServer, half_alive: HalfAlive
+) -> None:
+    """It may take half a minute: the turn ends with its receipt all the same."""
+    url = f"postgresql://127.0.0.1:{half_alive.port}/x"
+    shared = SharedSettings(url=Secret(url), timeout_s=30)
+    settings = replace(settings_for(host), shared=shared)
+    async with Pipeline.open(shop, settings) as pipeline:
+        turn = Turn(task="Where is the discount?")
+        asking = asyncio.ensure_future(pipeline.ask(turn, answer=False))
+        await half_alive.was_asked.wait()
+        asking.cancel()
+        answer = await asking
+    assert answer.exit_code is ExitCode.INTERRUPTED and answer.coverage.judged == 0
+    hurried = replace(settings, budget=BudgetSettings(deadline_s=1))
+    async with Pipeline.open(shop, hurried) as pipeline:
+        answer = await pipeline.ask(Turn(task="Where is the total?"), answer=False)
+    assert answer.latency.total < 15 and answer.coverage.unjudged > 0
 
 
 def test_an_outage_is_remembered_for_some_minutes_and_for_its_server(store: Store) -> None:

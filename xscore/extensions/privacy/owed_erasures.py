@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
 from xscore.platform import database
@@ -104,6 +105,19 @@ def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
         }
 
 
+def _with_sessions_forgotten(
+    settings: Settings, erasures: list[ServerErasure]
+) -> list[ServerErasure]:
+    """Delete the user's sessions on the server as well; where that fails, it is still owed."""
+    if not (settings.shared.keeps_sessions and erasures):
+        return erasures
+    # Few users keep sessions.
+    from xscore.extensions.shared.team.session_buffer import forget_sessions
+
+    problem = forget_sessions(settings.shared)
+    return [replace(erasure, problem=erasure.problem or problem) for erasure in erasures]
+
+
 def settle_owed_erasures(
     connection: sqlite3.Connection,
     settings: Settings,
@@ -126,6 +140,7 @@ def settle_owed_erasures(
         of_team = team_server(connection)
         of_judgments = {name: request for name, request in owed.items() if name != of_team}
         done = asyncio.run(erase_shared(settings.shared, of_judgments, verify=verify))
+        done = _with_sessions_forgotten(settings, done)
         if of_team in owed:
             # Few stores share memories.
             from xscore.extensions.shared.team.erasing import erase_from_team

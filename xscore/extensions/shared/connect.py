@@ -8,16 +8,17 @@ they are many.
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
+from xscore.cache.keys import FIRST_DRAW
 from xscore.extension import implements
 from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.knock import ServerKnock
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
-from xscore.extensions.shared.link import REACH_S, ServerLink
+from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.shared.server import (
     REDIS,
@@ -25,11 +26,10 @@ from xscore.extensions.shared.server import (
     SharedServer,
     displayed_url,
     parse_server_url,
-    server_host,
-    unavailable,
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
+from xscore.extensions.shared.unsent import UnsentTurns
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
@@ -37,6 +37,7 @@ from xscore.platform.extras import require_extra
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records.calls import ServerCall
+from xscore.records.judgment import JudgeIdentity, Judgment
 from xscore.records.reports import DoctorFinding, ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
@@ -186,6 +187,12 @@ class SharedStores(SpendingStores):
         self.stack.push_async_callback(shared.aclose)
         return shared
 
+    async def judged_elsewhere(
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+    ) -> Mapping[str, Judgment]:
+        """Return what the server has of these contents, by content hash."""
+        return await self.sent.judged_there(turn_key, judge, hashes, sample)
+
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to the server so far."""
         return self.calls
@@ -210,7 +217,8 @@ async def open_shared_resources(
 
     note: tells the user when the server goes away, and when it is back.
     clock: Unix seconds.
-    connection: of the store that remembers whether the server was away; None: nothing does.
+    connection: of the store that remembers whether the server was away, and what it lacks; None:
+        nothing does.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is
     named.
     """
@@ -221,14 +229,21 @@ async def open_shared_resources(
         )
     calls: list[ServerCall] = []
     outages: OutageMemory | None = None
+    notes: UnsentTurns | None = None
     if connection is not None:
         outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
+        notes = UnsentTurns(connection, shared_server_name(settings), clock=clock)
+    factory = server_factory(settings, calls)
+    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
+    if not settings.require:
+        # Beside what the turn does before its first request, such as opening the judge.
+        knock.begin()
     link = ServerLink(
-        server_factory(settings, calls),
+        factory,
         require=settings.require,
         timeout_s=settings.timeout_s,
         note=note,
-        reach=partial(_reach, settings.url.reveal(), calls),
+        reach=knock.wait,
         was_away=outages.problem() if outages is not None else "",
     )
     # Each is closed, whatever the others raise; the link last.
@@ -236,7 +251,7 @@ async def open_shared_resources(
         stack.push_async_callback(link.aclose)
         if outages is not None:
             stack.callback(_remember, outages, link)
-        through = SharedJudgmentStore(judgments, link)
+        through = SharedJudgmentStore(judgments, link, notes=notes)
         stack.push_async_callback(through.aclose)
         if settings.max_usd_day is not None:
             shared_budget = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
@@ -250,34 +265,3 @@ def _remember(outages: OutageMemory, link: ServerLink) -> None:
     if link.problem or link.has_answered:
         with suppress(StoreError):
             outages.remember(link.problem)
-
-
-async def _reach(url: str, calls: list[ServerCall]) -> None:
-    """Raise SharedUnavailable where nothing listens at a server's address; sends nothing.
-
-    calls: an attempt that failed is added to them.
-    """
-    name = displayed_url(url)
-    address = server_host(url)
-    host, _, port = address.rpartition(":")
-    began = time.monotonic()
-    started_at = time.time()
-    try:
-        async with asyncio.timeout(REACH_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except OSError as error:  # also a TimeoutError
-        reason = error
-        if isinstance(error, TimeoutError):
-            reason = TimeoutError(f"no answer within {REACH_S:g} s")
-        unreachable = unavailable(name, reason)
-        call = ServerCall(
-            system="redis" if parse_server_url(url).scheme in REDIS else "postgresql",
-            operation="connect",
-            host=address,
-            started_at=started_at,
-            duration_s=time.monotonic() - began,
-            error=unreachable.kind,
-        )
-        calls.append(call)
-        raise unreachable from error
-    writer.close()

@@ -2,14 +2,18 @@
 
 A pack is claimed in the local store first, and then at the server. What the server knows is written
 to the local store with its reason, so the pack needs no call. Judgments are committed to the local
-store first and sent to the server in groups; while it is away they wait, up to `MOST_KEPT`.
+store first and sent to the server in groups; while it is away they wait, up to `MOST_KEPT`. What
+was not sent, because of an outage or a kill, is sent by the store's next turn that reaches the
+server (`unsent`).
 Trade-offs: a content that is given up stays claimed at the server until its runner has finished the
 turn; for `GATHER_S` others see a content as claimed although it is judged.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from xscore.cache.heartbeat import Heartbeat
@@ -17,12 +21,21 @@ from xscore.cache.judgment_store import Claims, JudgmentStore, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
 from xscore.cache.lease import HEARTBEAT_S, LEASE_S
 from xscore.extensions.shared.link import ServerLink
-from xscore.platform.errors import SharedUnavailable
+from xscore.extensions.shared.server import MOST_AT_ONCE, SharedServer
+from xscore.extensions.shared.unsent import UnsentTurns
+from xscore.platform.errors import SharedUnavailable, StoreError
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
 from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
 
 GATHER_S = 0.1
+CATCH_UP_S = 1.0
+"""How long the end of a turn waits for what earlier turns could not send; the rest is sent by the
+next one."""
+SAMPLED = 64
+"""About as many contents are asked for first."""
+MOST_LOOKED_UP = 5_000
+"""Contents of one request that only reads."""
 MOST_KEPT = 50_000
 """Judgments that wait while the server is away: some 20 MB."""
 
@@ -30,9 +43,18 @@ MOST_KEPT = 50_000
 class SharedJudgmentStore:
     """A `JudgmentStore` of two levels."""
 
-    def __init__(self, local: JudgmentStore, link: ServerLink, *, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self,
+        local: JudgmentStore,
+        link: ServerLink,
+        *,
+        lease_s: float = LEASE_S,
+        notes: UnsentTurns | None = None,
+    ) -> None:
         """lease_s: a runner's claims at the server are taken over after this long without a
-        heartbeat."""
+            heartbeat.
+        notes: which turns the server may lack judgments of; None: nothing remembers them.
+        """
         self.local: JudgmentStore = local
         self.link: ServerLink = link
         self.lease_s: float = lease_s
@@ -43,6 +65,8 @@ class SharedJudgmentStore:
         self._sending: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
         self._failure: SharedUnavailable | None = None
+        self._notes = notes
+        self._catching_up: asyncio.Task[None] | None = None
 
     def writer(
         self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
@@ -53,6 +77,10 @@ class SharedJudgmentStore:
         names = (turn_key, judge_key(judge), sample)
 
         async def write_both(judgments: Sequence[Judgment]) -> None:
+            if judgments and self._notes is not None:
+                # A note that cannot be written costs a second payment, not the turn.
+                with suppress(StoreError, sqlite3.Error):
+                    self._notes.note(names)
             await write(judgments)
             self._send_soon(names, judgments)
 
@@ -62,6 +90,37 @@ class SharedJudgmentStore:
         """Return the claims that keep all who share the server from paying for the same contents of
         a turn."""
         return SharedClaims(self, turn_key, judge, sample)
+
+    async def judged_there(
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int
+    ) -> dict[str, Judgment]:
+        """Return what the server has of these contents, by content hash; stored here by then.
+
+        A few are asked for first: where none of them is known, the rest is left to the claims. So
+        is everything where the server shows no sign of life yet.
+        Raises StoreError, and SharedUnavailable where it is required and away.
+        """
+        names = (turn_key, judge_key(judge), sample)
+        judgments: dict[str, Judgment] = {}
+        nothing: dict[str, Judgment] = {}
+        if not hashes or not await self.link.is_near():
+            return judgments
+        # Spread over all, since neighbours are judged together.
+        step = max(1, len(hashes) // SAMPLED)
+        sampled = set(hashes[::step])
+        not_sampled = [content for content in hashes if content not in sampled]
+        for part in (list(sampled), not_sampled):
+            for start in range(0, len(part), MOST_LOOKED_UP):
+                contents = part[start : start + MOST_LOOKED_UP]
+                judgments |= await self.link.ask(
+                    partial(_judged, names=names, contents=contents), otherwise=nothing
+                )
+            if not judgments:
+                break
+        if judgments:
+            await self.local.writer(turn_key, judge, sample)(list(judgments.values()))
+        self.catch_up_soon()
+        return judgments
 
     async def flush(self) -> None:
         """Send all that waits, unless the server is away.
@@ -84,6 +143,12 @@ class SharedJudgmentStore:
             )
         return ()
 
+    def catch_up_soon(self) -> None:
+        """Begin to send what earlier turns of this store could not, once the server answers."""
+        can_ask = self.link.has_answered and not self.link.is_unavailable
+        if can_ask and self._notes is not None and self._catching_up is None:
+            self._catching_up = asyncio.create_task(self._catch_up(self._notes))
+
     async def aclose(self) -> None:
         """Send what is left, as far as the server answers."""
         if self._sending is not None:
@@ -91,6 +156,30 @@ class SharedJudgmentStore:
             await asyncio.gather(self._sending, return_exceptions=True)
         with suppress(SharedUnavailable):
             await self.flush()
+        if self._notes is None:
+            return
+        if self._catching_up is not None:
+            await asyncio.wait({self._catching_up}, timeout=CATCH_UP_S)
+            self._catching_up.cancel()
+            await asyncio.gather(self._catching_up, return_exceptions=True)
+        with suppress(StoreError, sqlite3.Error):
+            if self._waiting or self._dropped:
+                self._notes.leave_own()
+            else:
+                self._notes.forget_own()
+
+    async def _catch_up(self, notes: UnsentTurns) -> None:
+        with suppress(SharedUnavailable, StoreError, sqlite3.Error):
+            for turn in notes.left_by_others():
+                judgments = notes.judgments(turn)
+                for start in range(0, len(judgments), MOST_AT_ONCE):
+                    part = judgments[start : start + MOST_AT_ONCE]
+                    if not await self._store_there(turn.names, part):
+                        return
+                notes.sent(turn)
+
+    async def _store_there(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> bool:
+        return await self.link.tell(lambda server: server.store_judgments(names, judgments))
 
     def _send_soon(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Queue judgments for the server.
@@ -120,15 +209,21 @@ class SharedJudgmentStore:
     async def _send_next(self) -> bool:
         """Send the judgments of one turn; they stay here until the server has them."""
         names, judgments = next(iter(self._unsent.items()))
-        # A copy: turns append more while this request is on its way.
-        sent = list(judgments)
-        if not await self.link.tell(lambda server: server.store_judgments(names, sent)):
+        # A copy: turns append more while this request is on its way. No more than fit its deadline.
+        sent = judgments[:MOST_AT_ONCE]
+        if not await self._store_there(names, sent):
             return False
         del judgments[: len(sent)]
         if not judgments:
             del self._unsent[names]
         self._waiting -= len(sent)
         return True
+
+
+async def _judged(
+    server: SharedServer, *, names: JudgmentKey, contents: Sequence[str]
+) -> dict[str, Judgment]:
+    return await server.judged(names, contents)
 
 
 class SharedClaims:
@@ -229,12 +324,14 @@ class SharedClaims:
         names = self._names
         runner = self._runner
         lease_s = self._lease_s
-        return await self._link.ask(
+        results = await self._link.ask(
             lambda server: server.claim(
                 names, packs, at_most=at_most, runner=runner, lease_s=lease_s
             ),
             otherwise=alone,
         )
+        self._store.catch_up_soon()
+        return results
 
     async def _renew(self) -> None:
         if self._has_asked:

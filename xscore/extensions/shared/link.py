@@ -1,12 +1,13 @@
 """One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
 A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
-not answered this process yet is reached for half a second, before a driver is loaded, and is not
-waited for where it was away in the minutes before. A server that does not answer, or sends invalid
-replies, is away: one note per outage says so, the run continues without it at once, and it is tried
-in the background until it answers, which is noted as well. If it is required, an outage ends the
-run instead. A server that returns damaged judgments is not asked again in this run. Trade-off:
-without it several machines may pay for the same judgment.
+not answered this process yet is knocked at first, beside the turn's work and before a driver is
+loaded (`knock`); where it was away in the minutes before, it is waited for only `NEAR_S`.
+A server that does not answer, or sends invalid replies, is away: one note per outage says so, the
+run continues without it at once, and it is tried in the background until it answers, which is noted
+as well. If it is required, an outage ends the run instead. A server that returns damaged judgments
+is not asked again in this run. Trade-off: without it several machines may pay for the same
+judgment.
 """
 
 import asyncio
@@ -22,8 +23,10 @@ T = TypeVar("T")
 
 AGAIN_S = 0.1
 """Delay between two tries of one request."""
-REACH_S = 0.5
-"""How long a server that has not answered yet is reached for; a few round trips."""
+NEAR_S = 0.04
+"""How long a turn waits for a sign of life after an outage, or for what it can do without."""
+CHECK_SHARE = 8
+"""A server that was away then has this part of a request's deadline to answer a first question."""
 LOOK_AGAIN_S = 2.0
 """Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
@@ -34,8 +37,8 @@ _START_IT = (
 )
 
 
-async def _reach_at_once() -> None:
-    """Say nothing about whether a server listens."""
+async def _reach_at_once(at_most_s: float | None) -> None:
+    """Say nothing about whether a server is there."""
 
 
 class ServerLink:
@@ -49,12 +52,13 @@ class ServerLink:
         timeout_s: float,
         note: Callable[[str], None] = lambda _: None,
         look_again_s: float = LOOK_AGAIN_S,
-        reach: Callable[[], Awaitable[None]] = _reach_at_once,
+        reach: Callable[[float | None], Awaitable[None]] = _reach_at_once,
         was_away: str = "",
     ) -> None:
         """open_server: called at the first request.
         note: tells the user that the server is away, or back.
-        reach: raises SharedUnavailable where nothing listens; before a driver is loaded.
+        reach: raises SharedUnavailable where the server shows no sign of life within so many
+            seconds (None: its own limit); asked before a driver is loaded.
         was_away: why the server was away in the minutes before, in another process; empty: it was
             not.
         """
@@ -81,15 +85,27 @@ class ServerLink:
         """Whether the server has answered this process."""
         return self._has_answered
 
+    async def is_near(self) -> bool:
+        """Whether the server can be asked without waiting long to find out that it is away."""
+        if self.require or self._has_answered:
+            return not self.is_unavailable
+        if self._was_away:
+            await self._find_again()
+            return not self.is_unavailable
+        try:
+            await self._reach(NEAR_S)
+        except SharedUnavailable:
+            # The first claim waits as long as it must, and says what is wrong.
+            return False
+        return True
+
     async def ask(self, request: Callable[[SharedServer], Awaitable[T]], otherwise: T) -> T:
         """Return the server's answer; while it is away, return `otherwise` at once.
 
         Raises SharedUnavailable if the server is required and away.
         """
         if self._was_away and not self.require:
-            problem = self._was_away
-            self._was_away = ""
-            self._lose(SharedUnavailable(problem), first_pause_s=0.0)
+            await self._find_again()
         if self.is_unavailable:
             if self.require:
                 raise SharedUnavailable(self._why, hint=_START_IT)
@@ -142,6 +158,22 @@ class ServerLink:
                 async with asyncio.timeout(self._timeout_s):
                     await self._server.aclose()
 
+    async def _find_again(self) -> None:
+        """After an outage: use a server that is back, and go on at once without one that is not."""
+        try:
+            await self._reach(NEAR_S)
+            # Outside the deadline: on a busy machine the import of a driver takes longer.
+            server = self._opened()
+            async with asyncio.timeout(self._timeout_s / CHECK_SHARE):
+                await server.check()
+            self._was_away = ""
+            self._has_answered = True
+        except (SharedUnavailable, TimeoutError):
+            # Another request may have come to this meanwhile.
+            problem, self._was_away = self._was_away, ""
+            if problem:
+                self._lose(SharedUnavailable(problem), first_pause_s=0.0)
+
     async def _tried(self, request: Callable[[SharedServer], Awaitable[T]]) -> T:
         latest: SharedUnavailable | None = None
         try:
@@ -168,9 +200,9 @@ class ServerLink:
             ) from None
 
     async def _reached(self) -> SharedServer:
-        """Return the server, once something listens there. Raises SharedUnavailable."""
+        """Return the server, once it shows a sign of life. Raises SharedUnavailable."""
         if not (self._has_answered or self.require):
-            await self._reach()
+            await self._reach(None)
         return self._opened()
 
     def _opened(self) -> SharedServer:
@@ -199,7 +231,7 @@ class ServerLink:
         while True:
             with suppress(SharedUnavailable, TimeoutError):
                 async with asyncio.timeout(self._timeout_s):
-                    await self._reach()
+                    await self._reach(None)
                     await self._opened().check()
                 self._has_answered = True
                 self.is_unavailable = False

@@ -147,3 +147,32 @@ return 1
 -- name: release_runner
 -- Forget a runner; its claims are taken over when someone meets them. KEYS: runners. Terms: runner.
 return redis.call('ZREM', KEYS[1], cjson.decode(ARGV[1])[1])
+
+-- name: keep_exchanges
+-- Keep exchanges of a user for so long; beyond a number the oldest go. KEYS: exchanges, their times.
+-- Terms: user, seconds, most, names, texts, times in Unix seconds.
+local _, seconds, most, names, texts, times = unpack(cjson.decode(ARGV[1]))
+local function forget(gone)
+  for _, name in ipairs(gone) do
+    redis.call('HDEL', KEYS[1], name)
+    redis.call('ZREM', KEYS[2], name)
+  end
+end
+for at = 1, #names do
+  redis.call('HSET', KEYS[1], names[at], texts[at])
+  redis.call('ZADD', KEYS[2], times[at], names[at])
+end
+forget(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', redis.call('TIME')[1] - seconds))
+local surplus = redis.call('ZCARD', KEYS[2]) - most
+if surplus > 0 then forget(redis.call('ZRANGE', KEYS[2], 0, surplus - 1)) end
+redis.call('EXPIRE', KEYS[1], seconds)
+redis.call('EXPIRE', KEYS[2], seconds)
+return #names
+
+-- name: exchanges
+-- Return the exchanges of a user. KEYS: exchanges. Terms: user.
+return redis.call('HVALS', KEYS[1])
+
+-- name: forget_exchanges
+-- Forget the exchanges of a user. KEYS: exchanges, their times. Terms: user.
+return redis.call('DEL', KEYS[1], KEYS[2])

@@ -46,6 +46,9 @@ _KEYS = {
     "reserve": ("usd:{0}", "usd:{0}:leases"),
     "heartbeat": ("runners",),
     "release_runner": ("runners",),
+    "keep_exchanges": ("session:{0}", "session:{0}:times"),
+    "exchanges": ("session:{0}",),
+    "forget_exchanges": ("session:{0}", "session:{0}:times"),
 }
 """The keys of each script; {0} is its first term."""
 _OPTIONS = (

@@ -52,6 +52,8 @@ BAD_ANSWER = (
 away."""
 MOST_AT_ONCE = 2_000
 """Judgments of one script: some milliseconds in which Redis does nothing else."""
+READER = "reader"
+"""The runner of a request that claims nothing."""
 NANO = Decimal(10**9)
 """Of a dollar: whole nanodollars are exact in the doubles of Redis scripts."""
 _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
@@ -239,6 +241,16 @@ class SharedServer:
 
         terms = (_turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
         return await self._asked(read, "claim", *terms)
+
+    async def judged(self, names: JudgmentKey, contents: Sequence[str]) -> dict[str, Judgment]:
+        """Return the judgments of these contents with their reasons; nothing is claimed."""
+        # A claim of nothing: older servers have no function that only reads.
+        packs = [[content] for content in contents]
+        results = await self.claim(names, packs, at_most=0, runner=READER, lease_s=0.001)
+        judgments: dict[str, Judgment] = {}
+        for result in results:
+            judgments.update(result.known)
+        return judgments
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Store judgments and remove all claims on them; the first of two for one content wins."""

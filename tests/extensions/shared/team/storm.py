@@ -1,39 +1,45 @@
-"""A storm over a team: members who state and ask, kills of members and of the server, and a network
-that is cut, for so many seconds.
+"""A storm over a team: members who state and ask, kills of members and of servers, a network that
+is cut or slow, for so many seconds.
 
 `python -m tests.extensions.shared.team.storm --members 50 --repositories 20 --seconds 600` runs it
-by itself and prints the figures. The first third is calm, then come the faults, and the end is calm
+by itself and prints the figures; with `--hot redis` judgments and claims are on Redis, which is
+also replaced by an empty one. The first third is calm, then come the faults, and the end is calm
 again: what was stated must be on the server once, and once in every store of its repository.
 """
 
 import argparse
 import json
 import random
+import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import msgspec
 import psycopg
 from msgspec import Struct
 
-from tests.extensions.shared.server_processes import KINDS, ServerProcess
+from tests.extensions.shared.server_processes import KINDS, ServerProcess, run_redis
 from tests.extensions.shared.team.storm_members import (
     TASKS,
     StormPlan,
     join,
     settings_of,
 )
-from tests.servers.openai_server import OpenAIServer
+from tests.extensions.shared.team.storm_network import StormNetwork
+from tests.extensions.shared.team.storm_payments import (
+    StormFaults,
+    StormJudge,
+    is_alone,
+    paid_twice,
+)
 from xscore.extensions.shared.team.address import team_address
 from xscore.extensions.shared.team.setup import apply_setup
 from xscore.extensions.shared.team.sync import synchronise
@@ -43,7 +49,7 @@ from xscore.store.store import Store
 KEY = bytes(range(1, 33)).hex()
 PROCESSES = 4
 """Of members: two cores have no use for more."""
-BLOCK = 65_536
+REPLACED = "replaced"
 
 
 class StormFigures(Struct, frozen=True, kw_only=True):
@@ -51,9 +57,7 @@ class StormFigures(Struct, frozen=True, kw_only=True):
 
     stated: int
     turns: int
-    killed_members: int
-    killed_servers: int
-    cuts: int
+    faults: dict[str, int]
     lost: tuple[str, ...]
     """Stated, and not on the server or in a store."""
     doubled: tuple[str, ...]
@@ -61,9 +65,10 @@ class StormFigures(Struct, frozen=True, kw_only=True):
     """Pairs of turn and content that were paid for."""
     judged_twice_in_calm: int
     """Contents that were paid for more often than there are tasks, before the first fault."""
-    paid_again: int
-    """Pairs that were paid for and are not one row of the server: judged twice, or lost with a
-    member that was killed while it had them."""
+    paid_twice: dict[str, int]
+    """Payments for a pair that had been paid for before, by cause."""
+    turns_alone: int
+    """That went on without the server of judgments, if only for a while."""
     median_s: float
     p95_s: float
     longest_s: float
@@ -72,78 +77,40 @@ class StormFigures(Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...]
 
 
-class CutNetwork:
-    """A relay before the server: what goes through it ends when the network is cut."""
-
-    def __init__(self, port: int) -> None:
-        self._far = port
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-        self.port: int = self._listener.getsockname()[1]
-        self._is_cut = Event()
-        self._open: set[socket.socket] = set()
-        Thread(target=self._accept, daemon=True).start()
-
-    def cut(self, seconds: float) -> None:
-        """Break every connection, and answer none for so long."""
-        self._is_cut.set()
-        for one_end in list(self._open):
-            with suppress(OSError):
-                one_end.shutdown(socket.SHUT_RDWR)
-        time.sleep(seconds)
-        self._is_cut.clear()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                Thread(target=self._relay, args=(near,), daemon=True).start()
-
-    def _relay(self, near: socket.socket) -> None:
-        # A cut network says nothing: the connection hangs until it is mended.
-        while self._is_cut.is_set():
-            time.sleep(0.05)
-        try:
-            far = socket.create_connection(("127.0.0.1", self._far))
-        except OSError:
-            near.close()
-            return
-        self._open |= {near, far}
-        back = Thread(target=self._pass_on, args=(far, near), daemon=True)
-        back.start()
-        self._pass_on(near, far)
-        back.join()
-        self._open -= {near, far}
-        near.close()
-        far.close()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while block := source.recv(BLOCK):
-                target.sendall(block)
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_WR)
-
-
 class Storm:
     """The team, its servers and the processes of its members."""
 
-    def __init__(self, home: Path, *, members: int, repositories: int, seed: int = 1) -> None:
+    def __init__(
+        self, home: Path, *, members: int, repositories: int, hot: str = "postgres", seed: int = 1
+    ) -> None:
+        """hot: the kind of server of judgments and claims."""
         self.home = home
         self.chance = random.Random(seed)
         (home / "postgres").mkdir()
         self.server: ServerProcess = KINDS["postgres"](home / "postgres")
+        self.servers = {"postgres": self.server}
         self.logins = [f"member_{number}" for number in range(members)]
         self.repositories = [f"repository_{number}" for number in range(repositories)]
         address = team_address(self.server.url, timeout_s=60, setting="shared.admin_url")
         apply_setup(address, "acme", self.logins, with_judgments=True)
-        port = int(self.server.url.rpartition(":")[2].partition("/")[0])
-        self.network = CutNetwork(port)
-        relayed = self.server.url.replace(f":{port}/", f":{self.network.port}/")
+        self.networks = {"postgres": StormNetwork(_port(self.server.url))}
+        relayed = _through(self.networks["postgres"], self.server.url)
         self.urls = {login: relayed.replace("tester@", f"{login}@") for login in self.logins}
-        self.judge = OpenAIServer(latency_s=0.01, keep_bodies=False)
+        self.hot_urls = self.urls
+        if hot == "redis":
+            (home / "redis").mkdir()
+            self.servers["redis"] = run_redis(home / "redis")
+            self.networks["redis"] = StormNetwork(_port(self.servers["redis"].url))
+            relayed = _through(self.networks["redis"], self.servers["redis"].url)
+            self.hot_urls = dict.fromkeys(self.logins, relayed)
+        self.judge = StormJudge(latency_s=0.01, keep_bodies=False)
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.starts = 0
-        self.killed_members = self.killed_servers = self.cuts = 0
+        self.faults: Counter[str] = Counter()
+        self.hot = hot
+        self.away: list[tuple[float, float]] = []
+        """When the server of judgments was not to be had."""
+        self.emptied_at: list[float] = []
 
     def start(self, place: int) -> None:
         """Start one process of members."""
@@ -151,11 +118,9 @@ class Storm:
         plan = self.plan(self.logins[place::PROCESSES], seed=self.starts, place=place)
         file = self.home / f"plan_{self.starts}.json"
         file.write_bytes(msgspec.json.encode(plan))
-        self.processes[place] = subprocess.Popen(
-            [sys.executable, "-m", "tests.extensions.shared.team.storm_members", str(file)],
-            stderr=(self.home / f"errors_{place}").open("ab"),
-            start_new_session=True,
-        )
+        command = [sys.executable, "-m", "tests.extensions.shared.team.storm_members", str(file)]
+        with (self.home / f"errors_{place}").open("ab") as errors:
+            self.processes[place] = subprocess.Popen(command, stderr=errors, start_new_session=True)
 
     def plan(self, logins: list[str], *, seed: int, place: int) -> StormPlan:
         """Return what these members do."""
@@ -164,6 +129,7 @@ class Storm:
             repositories=tuple(self.repositories),
             home=str(self.home / "members"),
             urls=self.urls,
+            hot_urls=self.hot_urls,
             judge_url=self.judge.url,
             key=KEY,
             seed=seed,
@@ -171,25 +137,54 @@ class Storm:
         )
 
     def rage(self, seconds: float) -> None:
-        """Kill members and the server, and cut the network, for so long."""
+        """Kill members and servers, cut and slow down the network, for so long, and until each
+        fault has come once; none comes again before all others have."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            time.sleep(self.chance.uniform(0.5, 3.0))
-            match self.chance.choice(("member", "member", "server", "network")):
-                case "member":
-                    place = self.chance.randrange(PROCESSES)
-                    self.processes[place].send_signal(signal.SIGKILL)
-                    self.processes[place].wait()
-                    self.killed_members += 1
-                    self.start(place)
-                case "server":
-                    self.server.kill()
-                    self.killed_servers += 1
-                    time.sleep(self.chance.uniform(0.0, 2.0))
-                    self.server.start()
-                case "network":
-                    self.network.cut(self.chance.uniform(0.2, 3.0))
-                    self.cuts += 1
+        waiting: list[tuple[str, str]] = []
+        struck = 0
+        while time.monotonic() < until or struck < len(self._all_faults()):
+            struck += 1
+            time.sleep(self.chance.uniform(0.3, 1.5))
+            if not waiting:
+                waiting = self._all_faults()
+                self.chance.shuffle(waiting)
+            fault, kind = waiting.pop()
+            began = time.time()
+            self._strike(fault, kind)
+            if kind == self.hot:
+                self.away.append((began, time.time()))
+            self.faults[f"{fault} {kind}".strip()] += 1
+
+    def _all_faults(self) -> list[tuple[str, str]]:
+        faults = [("kill", "member")] * 2
+        for kind in self.servers:
+            faults += [("kill", kind), ("cut", kind), ("slow", kind)]
+        if "redis" in self.servers:
+            faults.append((REPLACED, "redis"))
+        return faults
+
+    def _strike(self, fault: str, kind: str) -> None:
+        match fault, kind:
+            case "kill", "member":
+                place = self.chance.randrange(PROCESSES)
+                self.processes[place].send_signal(signal.SIGKILL)
+                self.processes[place].wait()
+                self.start(place)
+            case "kill", _:
+                self.servers[kind].kill()
+                time.sleep(self.chance.uniform(0.0, 2.0))
+                self.servers[kind].start()
+            case "cut", _:
+                self.networks[kind].cut(self.chance.uniform(0.2, 2.0))
+            case "slow", _:
+                delay_s = self.chance.uniform(0.1, 3.0)
+                self.networks[kind].slow_down(self.chance.uniform(0.5, 2.0), delay_s=delay_s)
+            case _:
+                # As a failover to a replica that had received nothing.
+                self.servers[kind].kill()
+                self.emptied_at.append(time.time())
+                shutil.rmtree(self.home / kind / "appendonlydir")
+                self.servers[kind].start()
 
     def stop(self) -> None:
         """Kill every process of members."""
@@ -256,10 +251,16 @@ class Storm:
         return int(row[0]) if row else 0
 
 
-def run_storm(home: Path, *, members: int, repositories: int, seconds: float) -> StormFigures:
+def run_storm(
+    home: Path, *, members: int, repositories: int, seconds: float, hot: str = "postgres"
+) -> StormFigures:
     """Run a storm of so many seconds, and look what came of it."""
-    storm = Storm(home, members=members, repositories=repositories)
-    with storm.judge:
+    storm = Storm(home, members=members, repositories=repositories, hot=hot)
+    with ExitStack() as stack:
+        for server in storm.servers.values():
+            stack.callback(server.kill)
+        stack.enter_context(storm.judge)
+        stack.callback(storm.stop)
         for place in range(PROCESSES):
             storm.start(place)
         time.sleep(seconds / 3)
@@ -268,9 +269,7 @@ def run_storm(home: Path, *, members: int, repositories: int, seconds: float) ->
         time.sleep(seconds / 3)
         storm.stop()
         texts_of, problems = storm.settle()
-        figures = _figures(storm, texts_of, problems, twice_in_calm=twice_in_calm)
-    storm.server.kill()
-    return figures
+        return _figures(storm, texts_of, problems, twice_in_calm=twice_in_calm)
 
 
 def _figures(
@@ -290,17 +289,17 @@ def _figures(
     seconds = sorted(line["took_s"] for line in turns)
     deadline = settings_of(storm.plan(["member_0"], seed=0, place=0), "member_0").budget.deadline_s
     assert deadline is not None
+    faults = StormFaults(away=tuple(storm.away), emptied_at=tuple(storm.emptied_at))
     return StormFigures(
         stated=len(stated),
         turns=len(turns),
-        killed_members=storm.killed_members,
-        killed_servers=storm.killed_servers,
-        cuts=storm.cuts,
+        faults=dict(storm.faults),
         lost=tuple(lost),
         doubled=tuple(doubled),
         judged=judged,
         judged_twice_in_calm=twice_in_calm,
-        paid_again=judged - storm.on_server("xscore.judgment"),
+        paid_twice=dict(paid_twice(storm.judge.payments, lines, faults)),
+        turns_alone=sum(map(is_alone, turns)),
         median_s=statistics.median(seconds),
         p95_s=seconds[int(len(seconds) * 0.95)],
         longest_s=seconds[-1],
@@ -309,12 +308,22 @@ def _figures(
     )
 
 
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2].partition("/")[0])
+
+
+def _through(network: StormNetwork, url: str) -> str:
+    """Return the URL of a server as it is reached through a network."""
+    return url.replace(f":{_port(url)}/", f":{network.port}/")
+
+
 def main() -> None:
     """Run one as told, and print its figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--members", type=int, default=12)
     parser.add_argument("--repositories", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--hot", choices=sorted(KINDS), default="postgres")
     parser.add_argument("--home", type=Path)
     options = parser.parse_args()
     home = options.home or Path(tempfile.mkdtemp(prefix="storm-"))
@@ -323,6 +332,7 @@ def main() -> None:
         members=options.members,
         repositories=options.repositories,
         seconds=options.seconds,
+        hot=options.hot,
     )
     print(json.dumps(msgspec.to_builtins(figures), indent=1))  # the output of a program
 

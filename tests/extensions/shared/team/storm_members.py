@@ -53,7 +53,9 @@ class StormPlan(Struct, frozen=True, kw_only=True):
     repositories: tuple[str, ...]
     home: str
     urls: dict[str, str]
-    """Of the server, by login."""
+    """Of the server of memories, by login."""
+    hot_urls: dict[str, str]
+    """Of the server of judgments, by login."""
     judge_url: str
     key: str
     seed: int
@@ -71,20 +73,22 @@ def clone_of(plan: StormPlan, login: str, repository: str) -> Path:
     return root
 
 
-def settings_of(plan: StormPlan, login: str) -> Settings:
-    """Return the settings of a member: a model judges, and both servers are the team's."""
-    url = Secret(plan.urls[login])
+def settings_of(plan: StormPlan, login: str, *, turn: str = "") -> Settings:
+    """Return the settings of a member: a model judges, and both servers are the team's.
+
+    turn: what the judge is told of who pays.
+    """
     return Settings(
         judge=JudgeSettings(model="openai:judge-2", probe=False, is_named=True),
-        openai=OpenAISettings(base_url=plan.judge_url),
+        openai=OpenAISettings(base_url=plan.judge_url, api_key=Secret(turn)),
         budget=BudgetSettings(deadline_s=plan.deadline_s),
         memory=MemorySettings(observe=False, user_learning=False),
         store=StoreSettings(user_data_dir=Path(plan.home) / login / "data"),
         shared=SharedSettings(
-            url=url,
+            url=Secret(plan.hot_urls[login]),
             tenant="acme",
             memories="write",
-            memories_url=url,
+            memories_url=Secret(plan.urls[login]),
             key=Secret(plan.key),
         ),
     )
@@ -112,10 +116,11 @@ def run(plan: StormPlan) -> None:
             number += 1
             login, repository = chance.choice(plan.logins), chance.choice(plan.repositories)
             root = clone_of(plan, login, repository)
-            settings = settings_of(plan, login)
+            turn = f"{plan.seed}.{number}"
+            settings = settings_of(plan, login, turn=turn)
             text = ""
             if chance.random() < 0.4:
-                text = f"{login} of {repository} decides {plan.seed}.{number}"
+                text = f"{login} of {repository} decides {turn}"
             with suppress(XscoreError):
                 _step(plan, settings, root, (login, repository), log, text=text, chance=chance)
 
@@ -139,11 +144,12 @@ def _step(
             _write(log, {"stated": text, "repository": repository})
     task = chance.choice(TASKS)
     began = time.monotonic()
-    line: dict[str, Any] = {"repository": repository, "task": task, "at": time.time()}
+    turn = settings.openai.api_key.reveal()
+    line: dict[str, Any] = {"turn": turn, "store": [login, repository], "at": time.time()}
     try:
         answer = asyncio.run(_ask(root, settings, task))
         line |= {"exit": answer.exit_code, "warnings": answer.warnings}
-        line |= {"judged": answer.coverage.judged, "unjudged": answer.coverage.unjudged}
+        line["judged"] = answer.coverage.judged
     except XscoreError as error:
         line["error"] = error.message
     line["took_s"] = time.monotonic() - began

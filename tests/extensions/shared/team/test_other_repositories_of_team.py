@@ -29,6 +29,8 @@ from xscore.extensions.shared.team.team_key import TeamKey
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, SharedUnavailable
 from xscore.platform.paths import user_data_dir
+from xscore.store.other_places import followed_root
+from xscore.store.store import Store
 
 CENTS = "Discounts are whole cents, whoever takes the discount of a total."
 
@@ -87,7 +89,11 @@ async def test_a_repository_without_a_clone_is_followed_and_judged(
     folder = user_data_dir(None)
     with pytest.raises(NothingMatched):
         follow("github.com/acme/unheard-of", "bob", bob.shared, user_data_dir=folder)
+    # What an earlier one left that was killed as soon as it had made a store.
+    with Store.open(followed_root(repository, folder), user_data_dir=folder):
+        pass
     assert follow(repository, "bob", bob.shared, user_data_dir=folder).added == 1
+    assert follow(repository, "bob", bob.shared, user_data_dir=folder).added == 0
     assert followed_names(folder) == [repository]
     write_files(tmp_path / "shop", FILES)
     shop = commit_all(tmp_path / "shop")

@@ -7,7 +7,6 @@ transaction mode may stand before the server. Beyond loopback the server's certi
 server with a certificate of its own needs `sslrootcert` in the URL.
 """
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -125,14 +124,6 @@ def memories_address(settings: SharedSettings, *, timeout_s: float | None = None
             hint="Set shared.memories_url (XSCORE_SHARED_MEMORIES_URL), or shared.url.",
         )
     return team_address(url, timeout_s=timeout_s or settings.timeout_s, setting=setting)
-
-
-def probe(address: TeamAddress, *, timeout_s: float) -> None:
-    """Raise SharedUnavailable where nothing listens; loads no driver, so an outage costs little."""
-    try:
-        socket.create_connection((address.host, address.port), timeout=timeout_s).close()
-    except OSError as error:
-        raise unavailable(address.name, error) from error
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from xscore.extensions.shared.knock import knock
 from xscore.extensions.shared.server import BAD_ANSWER
-from xscore.extensions.shared.team.address import TeamAddress, connected, probe
+from xscore.extensions.shared.team.address import TeamAddress, connected
 from xscore.extensions.shared.team.incoming import Incoming
 from xscore.extensions.shared.team.outgoing import Outgoing, OutgoingText
 from xscore.extensions.shared.team.shared_content import (
@@ -30,7 +31,6 @@ from xscore.extensions.shared.team.shared_content import (
 )
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
 from xscore.extensions.shared.team.team_server import (
-    PAGE,
     NewEntry,
     ServerEntry,
     ServerGreeting,
@@ -102,8 +102,8 @@ def entry_name(key: TeamKey, project: str, identity: str) -> str:
 def exchange(request: ExchangeRequest) -> ExchangeResult:
     """Ask the server. Raises SharedUnavailable, StoreDamaged, UsageError."""
     began = monotonic()
-    # Before a driver is imported: a server that is down costs no more than this.
-    probe(request.address, timeout_s=request.address.timeout_s)
+    # Before a driver is imported: a server that is down or silent costs a turn no more than this.
+    knock(request.address.url, timeout_s=request.address.timeout_s)
     project = project_digest(request.key, request.repository)
     with connected(request.address) as connection:
         server = TeamServer(connection, address=request.address, project=project)
@@ -184,8 +184,6 @@ def _take(
         if not page:
             break
         since = page[-1].version
-        if len(page) < PAGE:
-            break
     if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
         server.note_reader(request.key.encrypt(profile, profile_place(greeting, project)), since)

@@ -13,10 +13,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from xscore.extensions.shared.team.membership import Membership, write_membership
+from xscore.extensions.shared.team.membership import (
+    Membership,
+    read_membership,
+    write_membership,
+)
 from xscore.extensions.shared.team.sync import TeamSync, synchronise
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched, XscoreError
+from xscore.platform.errors import NothingMatched, StoreError, XscoreError
 from xscore.settings.model import SharedSettings
 from xscore.store.other_places import followed_root, followed_roots, name_of_followed
 from xscore.store.store import Store
@@ -29,20 +33,23 @@ def follow(repository: str, by: str, settings: SharedSettings, *, user_data_dir:
     where nobody has shared anything of it.
     """
     root = followed_root(repository, user_data_dir)
-    is_new = not root.store_file.exists()
+    has_content = False
     try:
         with _opened(repository, user_data_dir) as store:
-            if is_new:
+            membership = read_membership(store.connection)
+            if membership is None:
+                # Also where an earlier `follow` was killed before this line.
                 with database.transaction(store.connection):
                     write_membership(store.connection, Membership(repository=repository, by=by))
+            has_content = membership is not None and membership.synced_at > 0
             sync = _synchronise(store, settings)
-            if is_new and not sync.added:
+            if not (has_content or sync.added):
                 raise NothingMatched(
                     f"the team shares nothing of {repository} with you",
                     hint="Name it as the team does (`xscore shared` there), or ask for access.",
                 )
     except XscoreError:
-        if is_new:
+        if not has_content:
             shutil.rmtree(root.path, ignore_errors=True)
         raise
     return sync
@@ -78,7 +85,13 @@ def synchronise_followed(settings: SharedSettings, *, user_data_dir: Path) -> li
 @contextmanager
 def _opened(repository: str, user_data_dir: Path) -> Iterator[Store]:
     root = followed_root(repository, user_data_dir)
-    root.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        root.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{root.path} cannot be made: {error.strerror}",
+            hint="Remove what is there in its place.",
+        ) from error
     with Store.open(root, user_data_dir=user_data_dir, user_learning=False) as store:
         yield store
 

@@ -207,7 +207,9 @@ def finish_exchange(
                 failed_at=0.0,
             ),
         )
-    if arrivals.total and not is_followed(store.root):
+    data_dir = store.user_data_dir
+    has_files = data_dir is None or not is_followed(store.root, data_dir)
+    if arrivals.total and has_files:
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
 

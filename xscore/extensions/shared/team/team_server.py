@@ -26,9 +26,18 @@ _HELLO = """
         project.epoch, project.version
     FROM xscore_team.version LEFT JOIN xscore_team.project ON project.project = %s
 """
+PAGE_BYTES = 16_000_000
+"""At most so much content comes at once, or one entry: a page of the longest would fill the memory
+of every member."""
 _PULL = """
-    SELECT member, name, kind, version, content FROM xscore_team.entry
-    WHERE project = %s AND version > %s ORDER BY version LIMIT %s
+    SELECT member, name, kind, version, content FROM (
+        SELECT member, name, kind, version, content, row_number() OVER one_by_one AS place,
+            sum(coalesce(octet_length(content), 0)) OVER one_by_one AS bytes
+        FROM (
+            SELECT member, name, kind, version, content FROM xscore_team.entry
+            WHERE project = %s AND version > %s ORDER BY version LIMIT %s
+        ) AS page WINDOW one_by_one AS (ORDER BY version)
+    ) AS sized WHERE place = 1 OR bytes <= %s ORDER BY version
 """
 _OWN = """
     SELECT name, sha256(content) FROM xscore_team.entry
@@ -156,7 +165,7 @@ class TeamServer:
 
     def pull(self, since: int) -> list[ServerEntry]:
         """Return the next page of entries after this version, in order; one's own among them."""
-        rows = self._rows(_PULL, self._project, since, PAGE)
+        rows = self._rows(_PULL, self._project, since, PAGE, PAGE_BYTES)
         return [ServerEntry(*row) for row in rows]
 
     def own_digests(self, names: Sequence[str] | None = None) -> Mapping[str, bytes]:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 0.03
 """What a turn waits at most, after its own work, for the server's answer."""
+MOST_IN_TURN = 50
+"""More entries than this are left to a process, at some 4 ms each."""
 RECENT_S = 60.0
 """A turn asks no server that was asked so lately, unless something was stated."""
 STALE_S = 3_600.0
@@ -122,6 +124,9 @@ def _finish_turn(
     store: Store, settings: SharedSettings, begun: "BegunExchange", *, began: float
 ) -> TurnExchange:
     """Take what has come, or leave the exchange to a process. began: Unix seconds."""
+    # Loaded by now.
+    from xscore.extensions.shared.team.sync import finish_exchange
+
     address = begun.request.address
     call = ServerCall(
         system="postgresql",
@@ -131,7 +136,10 @@ def _finish_turn(
         duration_s=time.time() - began,
     )
     try:
-        sync = begun.finish(store, settings, timeout_s=WAIT_S)
+        result = begun.wait(WAIT_S)
+        if len(result.taken.entries) > MOST_IN_TURN:
+            return TurnExchange(warning=_sync_beside(store, settings, is_slow=False), call=call)
+        sync = finish_exchange(store, settings, begun, result)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
             # Too late may be the server's doing or this machine's: the process finds out.

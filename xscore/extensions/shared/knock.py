@@ -1,0 +1,150 @@
+"""Whether a shared server is there: connect, send the first bytes of its protocol, wait for one.
+
+A thread does it beside the turn's own work, before a driver is loaded, so that a server that is
+down or takes connections and says nothing costs little. What comes back is not looked at: whether
+it is the right server, with the right certificate, is for the driver to find out, and nothing
+secret is sent. Trade-off: a proxy that answers for a server that does not counts as there.
+"""
+
+import asyncio
+import socket
+import ssl
+import struct
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Thread
+
+from xscore.extensions.shared.server import (
+    REDIS,
+    displayed_url,
+    parse_server_url,
+    server_host,
+    unavailable,
+)
+from xscore.platform.errors import SharedUnavailable
+from xscore.records.calls import ServerCall
+
+KNOCK_SHARE = 8
+"""A server has this part of `shared.timeout_s` to show that it is there: a quarter of a second of
+two."""
+LOOKUP_S = 0.05
+"""How much longer than its limit a knock is waited for."""
+_REDIS_PING = b"*1\r\n$4\r\nPING\r\n"
+_POSTGRES_SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
+"""Asks whether it speaks TLS, which every PostgreSQL and pooler answers by one letter."""
+
+
+def knock(url: str, *, timeout_s: float) -> None:
+    """Raise SharedUnavailable where nothing answers in time; a name is looked up for longer."""
+    parts = parse_server_url(url)
+    host, _, port = server_host(url).rpartition(":")
+    until = time.monotonic() + timeout_s
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s) as opened:
+            opened.settimeout(max(0.001, until - time.monotonic()))
+            if parts.scheme == "rediss":
+                _begin_tls(opened, parts.hostname or "")
+                return
+            opened.sendall(_REDIS_PING if parts.scheme in REDIS else _POSTGRES_SSL_REQUEST)
+            if not opened.recv(1):
+                raise ConnectionResetError("it closed the connection")
+    except TimeoutError as error:
+        late = TimeoutError(f"no answer within {timeout_s:g} s")
+        raise unavailable(displayed_url(url), late) from error
+    except OSError as error:
+        raise unavailable(displayed_url(url), error) from error
+
+
+def _begin_tls(opened: socket.socket, host: str) -> None:
+    """Shake hands, and send nothing more. The certificate is checked by the driver, later."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    # A refusal is an answer, too: it may want a certificate of ours.
+    with suppress(ssl.SSLError), context.wrap_socket(opened, server_hostname=host or None):
+        pass
+
+
+class RunningKnock:
+    """A knock in a thread of its own, which ends with the process where it is not awaited."""
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self.began: float = time.monotonic()
+        self.started_at: float = time.time()
+        self._url = url
+        self._timeout_s = timeout_s
+        self._answer: Future[SharedUnavailable | None] = Future()
+        Thread(target=self._run, daemon=True, name="xscore-knock").start()
+
+    def _run(self) -> None:
+        problem: SharedUnavailable | None = None
+        try:
+            knock(self._url, timeout_s=self._timeout_s)
+        except SharedUnavailable as error:
+            problem = error
+        self._answer.set_result(problem)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is known by now whether the server is there."""
+        return self._answer.done()
+
+    async def problem(self, *, at_most_s: float | None = None) -> SharedUnavailable | None:
+        """Return why the server is not there; None: it is.
+
+        at_most_s: waits no longer for it. None: a little longer than the knock has, since the
+            system may take its time to look up a name.
+        """
+        left_s = self._timeout_s + self.began - time.monotonic()
+        wait_s = max(0.0, left_s) + LOOKUP_S if at_most_s is None else at_most_s
+        answer = asyncio.wrap_future(self._answer)
+        done, _ = await asyncio.wait({answer}, timeout=wait_s)
+        if done:
+            return answer.result()
+        late = TimeoutError(f"no answer within {self._timeout_s:g} s")
+        return unavailable(displayed_url(self._url), late)
+
+
+class ServerKnock:
+    """Knocks at one server: once from the beginning of a turn, and again after each failure."""
+
+    def __init__(self, url: str, calls: list[ServerCall], *, timeout_s: float) -> None:
+        """calls: a knock that failed is added to them. timeout_s: deadline of one request."""
+        self._url = url
+        self._calls = calls
+        self._limit_s = timeout_s / KNOCK_SHARE
+        self._running: RunningKnock | None = None
+
+    def begin(self) -> None:
+        """Begin to knock, beside whatever comes next."""
+        self._running = RunningKnock(self._url, timeout_s=self._limit_s)
+
+    async def wait(self, at_most_s: float | None = None) -> None:
+        """Return once the server is there.
+
+        at_most_s: None: wait as long as a knock takes. Raises SharedUnavailable.
+        """
+        if self._running is None:
+            self.begin()
+        running = self._running
+        assert running is not None
+        problem = await running.problem(at_most_s=at_most_s)
+        if problem is None:
+            return
+        # One that is still under way is waited for by who has more time.
+        if running.is_over and self._running is running:
+            self._running = None
+            self._calls.append(self._failed_call(running, problem))
+        raise problem
+
+    def _failed_call(self, running: RunningKnock, problem: SharedUnavailable) -> ServerCall:
+        is_redis = parse_server_url(self._url).scheme in REDIS
+        return ServerCall(
+            system="redis" if is_redis else "postgresql",
+            operation="connect",
+            host=server_host(self._url),
+            started_at=running.started_at,
+            duration_s=time.monotonic() - running.began,
+            error=problem.kind,
+        )
