@@ -13,7 +13,7 @@ STAGE_WORDS = {
     "judge": "judging",
     "select": "choosing",
     "primary": "answering",
-    ELSEWHERE: "starting, saving and the rest",
+    ELSEWHERE: "outside of these: starting, saving",
 }
 """The parts of a turn, in their order."""
 CALL_WORDS = {

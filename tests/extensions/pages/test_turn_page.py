@@ -21,6 +21,7 @@ from tests.extensions.pages.conftest import (
 )
 from xscore.extensions.pages.answer_html import answer_html
 from xscore.extensions.pages.commands import write_page
+from xscore.extensions.pages.stage_times import before_answer_s, before_first_call_s
 from xscore.extensions.pages.turn_markdown import render_turn_markdown
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched
@@ -75,6 +76,17 @@ def test_a_chosen_memory_has_its_text_reason_sentence_and_command(shop: Place) -
     assert any(
         link.source == first.place or link.target == first.place for link in shown.record.links
     )
+
+
+def test_the_time_before_calls_is_that_of_the_calls_themselves(shop: Place) -> None:
+    """The waits that the page names end where its drawing has the first call and the answer's."""
+    shown = shop.show("chosen")
+    calls = shown.data["calls"]
+    assert before_first_call_s(shown.record) == pytest.approx(calls[0]["at"], abs=0.002)
+    (answer,) = [call for call in calls if call["stage"] == "primary"]
+    ends = [call["at"] + call["took"] for call in calls if call["stage"] != "primary"]
+    assert before_answer_s(shown.record) == pytest.approx(answer["at"] - max(ends), abs=0.003)
+    assert before_answer_s(shop.show("carried").record) == 0
 
 
 def test_a_follow_up_shows_its_thread(shop: Place) -> None:

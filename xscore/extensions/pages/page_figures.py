@@ -65,9 +65,9 @@ def describe_turn(page: TurnPage) -> str:
             f"{judged:,} of {counted(len(page.memories), 'memory', 'memories')} judged by"
             f" {judge_of(page) or 'its judge'}, then the turn ended: it is {page.turn.state}."
         )
-    who = "words alone, without a model"
+    how = " by words alone, without a model"
     if not receipt.ranked_by_words:
-        who = f"{receipt.judge.provider}:{receipt.judge.model}"
+        how = f", judged by {receipt.judge.provider}:{receipt.judge.model}"
     answered = ""
     if receipt.primary and receipt.answer:
         answered = f" answered by {receipt.primary.provider}:{receipt.primary.model},"
@@ -75,7 +75,7 @@ def describe_turn(page: TurnPage) -> str:
     cost = format_dollars(spent.cost_usd, estimated=spent.estimated)
     candidates = counted(receipt.coverage.candidates, "memory", "memories")
     return (
-        f"{len(receipt.selected):,} of {candidates} chosen by {who},{answered}"
+        f"{len(receipt.selected):,} of {candidates} chosen{how},{answered}"
         f" in {format_seconds(receipt.latency.total)} for {cost}."
     )
 

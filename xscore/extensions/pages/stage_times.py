@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from xscore.extensions.pages.records import TurnPage
 from xscore.pipeline.stage_words import ELSEWHERE, STAGE_WORDS
+from xscore.records.calls import Stage
 
 
 class StageTime(Struct, frozen=True):
@@ -47,3 +48,26 @@ def before_calls_s(page: TurnPage) -> float:
         return 0.0
     latency = page.receipt.latency
     return latency.index + latency.pool + latency.cache
+
+
+def before_first_call_s(page: TurnPage) -> float:
+    """Return how long a turn worked before it sent anything; 0 where it sent nothing."""
+    if not page.calls:
+        return 0.0
+    sent_at = min(call.started_at for call in page.calls)
+    return max(0.0, sent_at - page.turn.at + before_calls_s(page))
+
+
+def before_answer_s(page: TurnPage) -> float:
+    """Return how long no call was under way before the answer was asked for.
+
+    0: no answer, or nothing was sent before it.
+    """
+    answers_at = [call.started_at for call in page.calls if call.stage is Stage.PRIMARY]
+    if not answers_at:
+        return 0.0
+    asked_at = min(answers_at)
+    ends = [call.started_at + call.duration_s for call in page.calls if call.started_at < asked_at]
+    if not ends:
+        return 0.0
+    return max(0.0, asked_at - max(ends))

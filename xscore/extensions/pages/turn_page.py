@@ -26,7 +26,12 @@ from xscore.extensions.pages.page_figures import (
     usage_rows,
 )
 from xscore.extensions.pages.records import ListedMemory, TurnPage
-from xscore.extensions.pages.stage_times import before_calls_s, stage_times
+from xscore.extensions.pages.stage_times import (
+    before_answer_s,
+    before_calls_s,
+    before_first_call_s,
+    stage_times,
+)
 from xscore.extensions.pages.threads import name_of
 from xscore.pipeline.stage_words import call_words
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
@@ -75,6 +80,8 @@ def render_turn_page(page: TurnPage, *, home: str = "") -> str:
             usage=usage_rows(page),
             times=stage_times(page),
             lead=before_calls_s(page),
+            first_call=before_first_call_s(page),
+            before_answer=before_answer_s(page),
             never_cited=_never_cited(page),
             why=WHY,
         )

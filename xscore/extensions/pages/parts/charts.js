@@ -31,11 +31,11 @@ let otherCut; // of the slider; undefined until it is moved
 function drawSpread() {
   const svg = parts.select("#spread");
   if (svg.empty()) return;
-  const wide = Math.max(300, Math.min(svg.node().clientWidth, 1200));
+  const wide = Math.max(300, Math.min(svg.node().clientWidth, 1600));
   const shown = kindsByCount.slice(0, ROWS_SHOWN);
   const rest = kindsByCount.slice(ROWS_SHOWN);
   const groups = rest.length ? [...shown, { name: `${rest.length} more kinds`, places: rest.flatMap((group) => group.places) }] : shown;
-  const rowTall = 44, left = wide < 520 ? 84 : 120;
+  const rowTall = 44, left = wide < 520 ? 104 : 120;
   const tall = groups.length * rowTall + 34;
   svg.attr("viewBox", `0 0 ${wide} ${tall}`).attr("width", wide).attr("height", tall).selectAll("*").remove();
   const most = data.byWords || data.threshold === null ? fullScore : 1;
@@ -125,7 +125,7 @@ function drawCalls() {
     lanes[lane] = call.at + call.took;
     call.lane = lane;
   }
-  const wide = Math.max(300, Math.min(svg.node().clientWidth, 1200));
+  const wide = Math.max(300, Math.min(svg.node().clientWidth, 1600));
   const laneTall = Math.max(3, Math.min(16, 320 / lanes.length));
   const tall = lanes.length * laneTall + 30;
   svg.attr("viewBox", `0 0 ${wide} ${tall}`).attr("width", wide).attr("height", tall).selectAll("*").remove();
@@ -143,8 +143,8 @@ function drawCalls() {
   const stages = new Map(calls.map((call) => [call.words, CALL_COLORS[call.stage] ?? "c6"]));
   const items = [...stages].map(([words, color]) => make("li", {}, make("span", { className: `mark ${color}` }), words));
   const failed = calls.filter((call) => call.outcome !== "ok").length;
-  if (failed) items.push(make("li", {}, make("span", { className: "mark quiet" }), `${failed} failed, tried again`));
-  if (calls.some((call) => call.cached)) items.push(make("li", { textContent: "darker: read from the host's prefix cache" }));
+  if (failed) items.push(make("li", {}, make("span", { className: "mark quiet failed" }), `${failed} failed, tried again`));
+  if (calls.some((call) => call.cached)) items.push(make("li", {}, make("span", { className: "mark c1 shaded" }), "darker: read from the host's prefix cache"));
   byId("calls-legend").replaceChildren(...items);
 }
 

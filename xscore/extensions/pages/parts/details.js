@@ -75,7 +75,7 @@ function boostList(place) {
   list.append(make("li", {}, make("b", { textContent: first }), data.byWords ? " words" : " the judge"));
   for (const [name, amount, because] of data.boosts[place] ?? []) {
     const signed = `${amount < 0 ? "−" : "+"}${Math.abs(amount).toFixed(2)}`;
-    const words = name === "words" ? " the words that it shares with the question" : ` ${name}: ${because}`;
+    const words = name === "words" ? ` its words: it shares ${amount < 0 ? "few" : "many"} with the question` : ` ${name}: ${because}`;
     list.append(make("li", {}, make("b", { textContent: signed }), words));
   }
   const difference = (data.scores[place] - data.raw[place]) / SCORE_STEPS;

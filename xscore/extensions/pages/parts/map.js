@@ -203,11 +203,14 @@ function drawLeaf(place, left, top, wide, tall) {
   if (isIn && wide > 46 && tall > 15) drawName(place, left, top, wide, tall);
 }
 
-const letterWidth = 5.9;
+// The font of a system is as wide as it is: what fits is measured in the font that is set.
+const NARROWEST_LETTER = 2.5, FEWEST_LETTERS = 3;
 function fitted(text, room) {
-  const most = Math.floor(room / letterWidth);
-  if (text.length <= most) return text;
-  return most < 3 ? "" : text.slice(0, most - 1) + "…";
+  let letters = Math.max(0, Math.ceil(room / NARROWEST_LETTER));
+  if (text.length <= letters && context.measureText(text).width <= room) return text;
+  letters = Math.min(letters, text.length - 1);
+  while (letters >= FEWEST_LETTERS && context.measureText(text.slice(0, letters) + "…").width > room) letters -= 1;
+  return letters < FEWEST_LETTERS ? "" : text.slice(0, letters) + "…";
 }
 
 function drawHeader(node, left, top, wide, room) {
@@ -216,7 +219,7 @@ function drawHeader(node, left, top, wide, room) {
   const size = Math.min(12, room - 3);
   context.font = `${isFile ? 400 : 600} ${size}px system-ui, sans-serif`;
   context.fillStyle = colors["folder-ink"];
-  context.fillText(fitted(node.data.name, ((left + wide - from - 8) * 11) / size), from + 4, top + Math.min(room, 18) / 2 + 0.5);
+  context.fillText(fitted(node.data.name, left + wide - from - 8), from + 4, top + Math.min(room, 18) / 2 + 0.5);
 }
 
 function drawName(place, left, top, wide, tall) {
