@@ -33,6 +33,7 @@ _NOTE = """
     WHERE true ON CONFLICT DO NOTHING
 """
 _OF_TEXTS = f"embedder = ? AND server = ? AND text_hash {IN_JSON_LIST}"
+_COUNT = "SELECT count(*) FROM vector_copy WHERE embedder = ? AND server = ? AND is_there"
 _GONE = "SELECT embedder, text_hash FROM vector_copy WHERE server = ? AND is_gone ORDER BY 1, 2"
 
 
@@ -75,6 +76,22 @@ def confirm_copies(
     among = (embedder, server, json.dumps(sorted(text_hashes)))
     with database.transaction(connection):
         connection.execute(f"UPDATE vector_copy SET is_there = 1 WHERE {_OF_TEXTS}", among)
+
+
+def count_copies(connection: sqlite3.Connection, embedder: str, server: str) -> int:
+    """Return how many vectors the server has, as far as is noted."""
+    (count,) = connection.execute(_COUNT, (embedder, server)).fetchone()
+    return int(count)
+
+
+def mark_unsent(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    """Note that the server may lack all it was sent, so that all is sent again; what may still be
+    there is still to be erased with its text."""
+    among = (embedder, server)
+    with database.transaction(connection):
+        connection.execute(
+            "UPDATE vector_copy SET is_there = 0 WHERE embedder = ? AND server = ?", among
+        )
 
 
 def drop_copies(

@@ -28,8 +28,10 @@ from xscore.store.opening import connect_store
 from xscore.store.store import Store
 from xscore.store.vector_copies import (
     confirm_copies,
+    count_copies,
     drop_copies,
     gone_copies,
+    mark_unsent,
     note_copies,
     servers_with_gone_copies,
     uncopied_texts,
@@ -59,6 +61,20 @@ def test_a_vector_is_sent_until_the_server_has_confirmed_it(store: Store) -> Non
     assert gone_copies(store.connection, SERVER) == {EMBEDDER: both}
     drop_copies(store.connection, EMBEDDER, SERVER, both)
     assert servers_with_gone_copies(store.connection) == []
+
+
+def test_what_a_server_lost_is_sent_again(store: Store) -> None:
+    """Marked unsent, a vector is missing there, and yet is erased with its text."""
+    (memory,) = fill(store, clustered(1))
+    note_copies(store.connection, EMBEDDER, SERVER, [memory.text_hash])
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 0
+    confirm_copies(store.connection, EMBEDDER, SERVER, [memory.text_hash])
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 1
+    mark_unsent(store.connection, EMBEDDER, SERVER)
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 0
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == [memory.text_hash]
+    store.connection.execute("DELETE FROM memory_row")
+    assert gone_copies(store.connection, SERVER) == {EMBEDDER: [memory.text_hash]}
 
 
 def test_a_text_that_comes_back_is_not_erased(store: Store) -> None:
@@ -158,6 +174,8 @@ async def test_a_silent_server_costs_a_turn_one_line(
         "nonsense",
         "mysql://host/x",
         "qdrant:relative/folder",
+        "qdrant://x:KEY@host:9",
+        "qdrant:/x:KEY@host:9",
         "qdrant:https://host:port",
         "postgresql://[::1",
         "qdrant:http://vectors.example:6333",
@@ -170,6 +188,7 @@ def test_what_names_no_search_or_an_open_one_is_refused(place: str) -> None:
     with pytest.raises(UsageError) as refused:
         open_search(searching(place), NOBODY, timeout_s=1)
     assert refused.value.hint
+    assert "KEY" not in f"{refused.value.message} {refused.value.hint}"
 
 
 def test_a_password_is_shown_nowhere() -> None:

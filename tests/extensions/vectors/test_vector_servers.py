@@ -2,6 +2,9 @@
 partitions apart."""
 
 import asyncio
+import shutil
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.extensions.shared.postgres_process import PostgresProcess
+from tests.extensions.shared.server_programs import not_here
 from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searching
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
@@ -17,6 +21,7 @@ from xscore.extensions.vectors.search_backends import search_server_name
 from xscore.extensions.vectors.turn_likeness import check_embedder
 from xscore.extensions.vectors.vector_search import noted_partition
 from xscore.platform import database
+from xscore.platform.errors import UsageError
 from xscore.settings import EmbeddingSettings, Secret, Settings
 from xscore.store.store import Store
 from xscore.store.vector_copies import uncopied_texts
@@ -98,6 +103,85 @@ async def test_doctor_names_the_server(server_place: str) -> None:
     (finding,) = [finding for finding in findings if finding.name == "vector search"]
     assert finding.ok
     assert search_server_name(searching(server_place)) in finding.detail
+
+
+def _lose_vectors(place: str) -> None:
+    """Remove what the server has, behind the store's back."""
+    if place.startswith("qdrant:"):
+        shutil.rmtree(place.removeprefix("qdrant:"))
+        return
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("DROP TABLE xscore_vectors.vector")
+        connection.execute("DROP SCHEMA xscore_vectors CASCADE")
+
+
+@pytest.mark.parametrize("new_vectors", [0, 5])
+async def test_a_server_that_lost_its_vectors_gets_them_again(
+    store: Store, server_place: str, new_vectors: int
+) -> None:
+    """Until it has them, the store is searched, with a warning; vectors that are sent in between
+    do not hide that others are missing."""
+    settings = searching(server_place)
+    rows = clustered(60)
+    fill(store, rows[: 60 - new_vectors])
+    query = rows[0].astype(np.float32)
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    _lose_vectors(server_place)
+    fill(store, rows)
+    exact = await nearest_memories(store, Settings(), EMBEDDER, query, 10)
+    if not new_vectors:
+        found_in_store = await nearest_memories(store, settings, EMBEDDER, query, 10)
+        assert found_in_store.cosines == exact.cosines
+        assert len(found_in_store.warnings) == 1
+    assert await send_copies(store, settings, EMBEDDER, in_turn=True) == ""
+    by_server = await nearest_memories(store, settings, EMBEDDER, query, 10)
+    assert by_server.warnings == ()
+    assert by_server.cosines.keys() == exact.cosines.keys()
+
+
+@pytest.fixture
+def qdrant_folder(tmp_path: Path) -> Path:
+    """Where the embedded mode has its files; skipped without the package."""
+    if find_spec("qdrant_client") is None:
+        not_here("qdrant-client", "pip install '.[qdrant]'")
+    return tmp_path / "parent" / "qdrant"
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("open_part", ["qdrant", "parent"])
+async def test_a_folder_that_others_can_change_is_refused(
+    store: Store, qdrant_folder: Path, open_part: str
+) -> None:
+    """Qdrant runs what its files say, so nobody else may put files there."""
+    settings = searching(f"qdrant:{qdrant_folder}")
+    fill(store, clustered(3))
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    folder = qdrant_folder if open_part == "qdrant" else qdrant_folder.parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o770)
+    with pytest.raises(UsageError) as refused:
+        await nearest_memories(store, settings, EMBEDDER, clustered(1)[0].astype(np.float32), 3)
+    assert str(folder) in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("content", ["[]", "{}", '{"collections": {"x": 1}}', "nonsense"])
+async def test_damaged_files_of_qdrant_cost_a_line(
+    store: Store, qdrant_folder: Path, content: str
+) -> None:
+    """Whatever the client raises for them, the store is searched."""
+    settings = searching(f"qdrant:{qdrant_folder}")
+    fill(store, clustered(30))
+    query = clustered(1)[0].astype(np.float32)
+    exact = await nearest_memories(store, Settings(), EMBEDDER, query, 10)
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    (qdrant_folder / "meta.json").write_text(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        damaged = await nearest_memories(store, settings, EMBEDDER, query, 10)
+    assert damaged.cosines == exact.cosines
+    assert len(damaged.warnings) == 1
 
 
 def _rows_seen_by(url: str, login: str, statement: str) -> list[Any]:

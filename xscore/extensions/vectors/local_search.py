@@ -49,6 +49,10 @@ class LocalSearch:
         places = np.frombuffer(query, dtype="<f2").astype(np.float32)
         return nearest_texts(self._connection, self._embedder, places, k)
 
+    async def count(self) -> int:
+        """Return how many vectors there are."""
+        return len(all_vectors(self._connection, self._embedder))
+
     async def erase(self, text_hashes: Collection[str]) -> int:
         """Do nothing: they went with their texts."""
         return 0

@@ -47,6 +47,7 @@ _SEARCH = """
     FROM xscore_vectors.vector WHERE {1} AND vector_dims(data) = {0}
     ORDER BY data::halfvec({0}) <=> %(query)s::halfvec({0}) LIMIT %(k)s
 """
+_COUNT = f"SELECT count(*) FROM xscore_vectors.vector WHERE {_IN_PARTITION}"
 _ERASE = f"""
     WITH gone AS (
         DELETE FROM xscore_vectors.vector
@@ -84,6 +85,10 @@ class PgVectorSearch:
         """Return the k nearest."""
         return await run_beside(lambda: self._search(query, k))
 
+    async def count(self) -> int:
+        """Return how many vectors there are."""
+        return await run_beside(self._count)
+
     async def erase(self, text_hashes: Collection[str]) -> int:
         """Erase vectors."""
         return await run_beside(lambda: self._erase(text_hashes))
@@ -117,6 +122,8 @@ class PgVectorSearch:
         statement = _SEARCH.format(len(query) // 2, _IN_PARTITION).encode()
         terms = {**self._partition, "query": _literal(query), "k": k}
         with connected(self._address) as connection, connection.transaction():
+            if not _has_table(connection):
+                return []
             looked_at = str(min(MOST_LOOKED_AT, max(k, 40)))
             connection.execute(_OPTIONS, {"looked_at": looked_at})
             rows = connection.execute(statement, terms).fetchall()
@@ -124,6 +131,13 @@ class PgVectorSearch:
         # An index that is searched on returns its rows not quite in order.
         cosines.sort(key=lambda pair: (-pair[1], pair[0]))
         return cosines
+
+    def _count(self) -> int:
+        with connected(self._address) as connection:
+            if not _has_table(connection):
+                return 0
+            row = connection.execute(_COUNT, self._partition).fetchone()
+        return int(row[0]) if row else 0
 
     def _erase(self, text_hashes: Collection[str]) -> int:
         terms = {**self._partition, "text_hashes": list(text_hashes)}
@@ -141,8 +155,7 @@ class PgVectorSearch:
 
 def _prepare(connection: "psycopg.Connection[Any]") -> None:
     """Create the table where it is missing. Raises SharedUnavailable for an old pgvector."""
-    row = connection.execute("SELECT to_regclass('xscore_vectors.vector')").fetchone()
-    if row is None or row[0] is None:
+    if not _has_table(connection):
         script = Path(__file__).with_name("pgvector.sql").read_text("utf-8")
         # Another process created it while this one waited.
         with suppress(psycopg.errors.DuplicateTable), connection.transaction():
@@ -154,6 +167,11 @@ def _prepare(connection: "psycopg.Connection[Any]") -> None:
             f"the server has pgvector {version}",
             hint="Install pgvector 0.8 or newer, then run ALTER EXTENSION vector UPDATE.",
         )
+
+
+def _has_table(connection: "psycopg.Connection[Any]") -> bool:
+    row = connection.execute("SELECT to_regclass('xscore_vectors.vector')").fetchone()
+    return row is not None and row[0] is not None
 
 
 def _make_index(connection: "psycopg.Connection[Any]", dimensions: int) -> None:

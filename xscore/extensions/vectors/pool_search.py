@@ -31,8 +31,10 @@ from xscore.settings import Settings
 from xscore.store.store import Store
 from xscore.store.vector_copies import (
     confirm_copies,
+    count_copies,
     drop_copies,
     gone_copies,
+    mark_unsent,
     note_copies,
     servers_with_gone_copies,
     uncopied_texts,
@@ -93,9 +95,14 @@ async def _by_server(
     try:
         async with asyncio.timeout(SEARCH_S):
             cosines = await _nearest_of(store.connection, search, query, k)
+            # The count is only asked for when it can be the reason.
+            if len(cosines) < k and await _has_lost_vectors(store, search, embedder):
+                mark_unsent(store.connection, embedder, search.name)
+                # No outage: the next turn has to send them.
+                return None, f"{search.name} lost vectors, which are sent again"
     except TimeoutError:
         problem = f"{search.name} did not answer within {SEARCH_S:g} s"
-    except SharedUnavailable as error:
+    except (SharedUnavailable, StoreError) as error:
         problem = error.message
     finally:
         await search.aclose()
@@ -153,6 +160,9 @@ async def _send(store: Store, search: VectorSearch, embedder: str, missing: Sequ
     if gone:
         await search.erase(gone)
         drop_copies(connection, embedder, search.name, gone)
+    if missing and await _has_lost_vectors(store, search, embedder):
+        mark_unsent(connection, embedder, search.name)
+        missing = uncopied_texts(connection, embedder, search.name)
     if missing:
         note_partition(store)
     for start in range(0, len(missing), VECTORS_A_REQUEST):
@@ -163,6 +173,13 @@ async def _send(store: Store, search: VectorSearch, embedder: str, missing: Sequ
         is_last = start + VECTORS_A_REQUEST >= len(missing)
         await search.upsert(vectors, is_last=is_last)
         confirm_copies(connection, embedder, search.name, text_hashes)
+
+
+async def _has_lost_vectors(store: Store, search: VectorSearch, embedder: str) -> bool:
+    """Whether the server has less than half of what it has by the notes: others that use it at the
+    same time make a small difference."""
+    noted = count_copies(store.connection, embedder, search.name)
+    return noted > 0 and 2 * await search.count() < noted
 
 
 async def _nearest_of(

@@ -6,7 +6,9 @@ hash. Trade-off: the embedded mode compares all vectors, keeps them unencrypted,
 a time may have the folder open; whoever comes second searches in the store.
 """
 
+import os
 import sqlite3
+import stat
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
@@ -23,6 +25,7 @@ from qdrant_client.http.exceptions import ApiException
 from xscore.extensions.shared.server import unavailable
 from xscore.extensions.vectors.driver_thread import run_beside
 from xscore.extensions.vectors.vector_search import VectorPartition
+from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.text import counted
 from xscore.store.vector_copies import CopiedVector
@@ -32,7 +35,7 @@ PREFIX = "xscore"
 HINT = (
     "Check embedding.search. Only one process at a time can open the folder of the embedded mode."
 )
-_QDRANT_ERRORS = (
+_SERVER_ERRORS = (
     ApiException,
     QdrantException,
     AssertionError,
@@ -43,7 +46,7 @@ _QDRANT_ERRORS = (
     ValueError,
     sqlite3.Error,
 )
-"""What the client raises: its own errors have two bases, and the embedded mode uses neither."""
+"""What the client raises for a server: its own errors have two bases."""
 T = TypeVar("T")
 
 
@@ -70,6 +73,10 @@ class QdrantSearch:
         """Return the k nearest."""
         return await self._asked(lambda client: self._search(client, query, k))
 
+    async def count(self) -> int:
+        """Return how many vectors there are."""
+        return await self._asked(self._count)
+
     async def erase(self, text_hashes: Collection[str]) -> int:
         """Erase vectors."""
         return await self._asked(lambda client: self._erase(client, text_hashes))
@@ -90,10 +97,23 @@ class QdrantSearch:
 
     async def _asked(self, ask: Callable[[QdrantClient], T]) -> T:
         """Let a thread ask. Raises SharedUnavailable."""
+        # The embedded mode raises whatever its damaged files lead to.
+        failures = (Exception,) if self._is_embedded() else _SERVER_ERRORS
         try:
-            return await run_beside(lambda: ask(self._opened()))
-        except _QDRANT_ERRORS as error:
+            return await run_beside(lambda: self._quietly(ask))
+        except UsageError:
+            raise
+        except failures as error:
             raise unavailable(self.name, error, HINT) from error
+
+    def _quietly(self, ask: Callable[[QdrantClient], T]) -> T:
+        with warnings.catch_warnings():
+            # It warns of many vectors in a folder and of http; the documentation says both.
+            warnings.simplefilter("ignore")
+            return ask(self._opened())
+
+    def _is_embedded(self) -> bool:
+        return not urlsplit(self._place).hostname
 
     def _opened(self) -> QdrantClient:
         if self._client is None:
@@ -136,13 +156,16 @@ class QdrantSearch:
         response = client.query_points(name, query=_floats(query), limit=k, with_payload=False)
         return [(UUID(str(point.id)).hex, float(point.score)) for point in response.points]
 
+    def _count(self, client: QdrantClient) -> int:
+        return sum(client.count(name).count for name in self._collections(client))
+
     def _erase(self, client: QdrantClient, text_hashes: Collection[str]) -> int:
         ids = [_point_id(text_hash) for text_hash in text_hashes]
         erased = 0
         for name in self._collections(client):
             erased += len(client.retrieve(name, ids, with_payload=False))
             client.delete(name, points_selector=models.PointIdsList(points=list(ids)))
-        if not urlsplit(self._place).hostname:
+        if self._is_embedded():
             # Deleted rows stay in the bytes of its files until these are rewritten.
             client.close()
             self._client = None
@@ -155,15 +178,18 @@ def _collection_names(client: QdrantClient) -> list[str]:
 
 
 def _client(place: str, timeout_s: float) -> QdrantClient:
-    """Return a client; the embedded mode reads its folder now."""
+    """Return a client; the embedded mode reads its folder now.
+
+    Raises UsageError for a folder that others can change.
+    """
     parts = urlsplit(place)
     if not parts.hostname:
-        folder = Path(place).expanduser()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with warnings.catch_warnings():
-            # It warns that very many vectors are slow in this mode; the documentation says so.
-            warnings.simplefilter("ignore")
-            return QdrantClient(path=str(folder))
+        # Resolved once: a link that is changed after the check leads nowhere else.
+        folder = Path(place).expanduser().resolve()
+        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            missing.mkdir(mode=0o700, exist_ok=True)
+        _refuse_shared_folder(folder)
+        return QdrantClient(path=str(folder))
     port = parts.port or 6333
     return QdrantClient(
         host=parts.hostname,
@@ -173,6 +199,23 @@ def _client(place: str, timeout_s: float) -> QdrantClient:
         timeout=max(1, round(timeout_s)),
         check_compatibility=False,
     )
+
+
+def _refuse_shared_folder(folder: Path) -> None:
+    """Raise UsageError if others can put files there: Qdrant runs what its files say (pickle)."""
+    for path in (folder, *folder.parents):
+        status = path.stat()
+        owners = {os.geteuid()}
+        is_open = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        if path != folder:
+            owners.add(0)
+            # As in /tmp, others can neither rename nor remove what is mine.
+            is_open = is_open and not status.st_mode & stat.S_ISVTX
+        if status.st_uid not in owners or is_open:
+            raise UsageError(
+                f"embedding.search: other users can change {path}",
+                hint=f"Run chmod go-w on {path}, or name a folder that only you can change.",
+            )
 
 
 def _rewrite_files(folder: Path) -> None:

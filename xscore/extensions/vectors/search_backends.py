@@ -48,6 +48,8 @@ def _name(text: str) -> str:
         if parts.scheme in ("http", "https") and parts.hostname:
             port = f":{parts.port}" if parts.port else ""
             return f"Qdrant at {parts.scheme}://{parts.hostname}{port}"
+        if "//" in place or "@" in place:
+            return ""  # an address in the wrong form, perhaps with a key
         folder = Path(place).expanduser()
         if folder.is_absolute():
             return f"Qdrant in {folder}"

@@ -76,6 +76,10 @@ class VectorSearch(Protocol):
         """Return text hash and cosine of about the k nearest, best first. query: float16."""
         ...
 
+    async def count(self) -> int:
+        """Return how many vectors there are."""
+        ...
+
     async def erase(self, text_hashes: Collection[str]) -> int:
         """Erase the vectors of these texts; return how many there were."""
         ...
