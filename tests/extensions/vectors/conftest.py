@@ -36,9 +36,10 @@ def clustered(count: int) -> Rows:
     return unit_rows(rows).astype("<f2")
 
 
-def fill(store: Store, rows: Rows) -> list[Memory]:
-    """Store a memory for each vector."""
-    memories = [function(f"f{at}", text=f"def f{at}(): return {at}") for at in range(len(rows))]
+def fill(store: Store, rows: Rows, *, first: int = 0) -> list[Memory]:
+    """Store a memory for each vector, numbered from the first one."""
+    numbers = range(first, first + len(rows))
+    memories = [function(f"f{at}", text=f"def f{at}(): return {at}") for at in numbers]
     vectors = [(memory, row.tobytes()) for memory, row in zip(memories, rows, strict=True)]
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, memories)
