@@ -76,6 +76,22 @@ def test_a_long_line_among_others_loses_its_middle() -> None:
     assert "ghp_" not in first
 
 
+def test_a_key_that_begins_or_ends_in_a_long_line_is_redacted_whole() -> None:
+    """A long line is cut after the secrets of the whole text are gone: the rest of a key has no
+    fence of its own."""
+    body = ["MIIEpAIBAAKCAQEAu1SU1LfVLPHCozMxH2Mo" + "4lgOEePzNm0tRgeLezV6ff" * 1] * 6
+    begin = f'{"x = 1; " * 900}"-----BEGIN RSA PRIVATE KEY-----'
+    code = "def test_it():\n    assert render() == EXPECTED\n" * 400
+    for lines in (
+        [begin, *body, "-----END RSA PRIVATE KEY-----"],
+        ['"-----BEGIN RSA PRIVATE KEY-----', *body, f"-----END RSA PRIVATE KEY----- {begin[:-32]}"],
+    ):
+        data = "\n".join([code, *lines, code])
+        text = decode_text(data.encode(), "a.py", max_line_chars=5000)
+        assert "MIIEpAIBAAK" not in text
+        assert text.count("\n") == data.count("\n")
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.waiting import wait_until
 from xscore.indexer.index import index_repository
-from xscore.pipeline.clean_tree import note_clean, store_version
+from xscore.pipeline.clean_tree import committed_state, note_clean, store_version
 from xscore.pipeline.uncommitted import UncommittedWork, uncommitted_work
 from xscore.platform.database import open_in_memory
 from xscore.platform.paths import find_root
@@ -173,3 +173,15 @@ def test_nothing_is_noted_of_an_unknown_state(tree: AskedTree) -> None:
     assert read_index_meta(tree.connection, CLEAN_TREE) == ""
     note_clean(tree.connection, "state", version=version)
     assert read_index_meta(tree.connection, CLEAN_TREE) == "state"
+
+
+def test_a_branch_that_names_another_one_is_never_noted(make_repo: MakeRepo) -> None:
+    """Its own commit may stand in packed-refs, long outdated: then git is asked every time."""
+    root = make_repo({"a.py": "one = 1\n"})
+    wait_until(lambda: committed_state(find_root(root)) != "", otherwise="its times never settle")
+    git(root, "branch", "alias")
+    git(root, "pack-refs", "--all")
+    git(root, "symbolic-ref", "refs/heads/alias", "refs/heads/other")
+    git(root, "update-ref", "refs/heads/other", "HEAD")
+    git(root, "symbolic-ref", "HEAD", "refs/heads/alias")
+    assert committed_state(find_root(root)) == ""

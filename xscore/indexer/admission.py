@@ -226,10 +226,11 @@ def _without_long_lines(text: str, max_line_chars: int) -> str:
         return text
     if 2 * sum(len(lines[number]) for number in long_lines) >= len(text):
         raise FileRefused("long_lines")
+    # First without the secrets of the whole text: of one that is cut in two, or that begins in a
+    # line that is cut, the rest might not be recognised any more. It keeps the number of lines.
+    lines = redact(text).text.split("\n")
     for number in long_lines:
-        # First without its secrets: one that is cut in two might not be recognised any more.
-        line = redact(lines[number]).text
-        lines[number] = line
+        line = lines[number]
         if len(line) <= max_line_chars:
             continue
         # Both ends stay, so that what opens at one end (a quote, a bracket) closes at the other.

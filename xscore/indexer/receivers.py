@@ -56,8 +56,8 @@ class Receivers:
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
         self._language = facts.source.language
-        self.types = StatedTypes(facts)
-        self.scopes = VariableScopes(facts)
+        self.types: StatedTypes = StatedTypes(facts)
+        self.scopes: VariableScopes = VariableScopes(facts)
         self._variable_names = {name for _, name, _ in facts.syntax.variables}
         self._library = names_in(self._language.library)
         self._own = self.scopes.own_names

@@ -91,13 +91,17 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
             judgments = resources.spending.judgments
             budget = resources.spending.budget
             store = resources.store
+            # What a store that somebody else made says of a server is not believed, nor sent there.
+            connection: sqlite3.Connection | None = None
+            if store is not None and store.is_users_own:
+                connection = store.connection
             with_others = open_shared(
                 shared,
                 judgments=judgments,
                 budget=budget,
                 note=resources.note,
                 clock=clock,
-                connection=store.connection if store is not None else None,
+                connection=connection,
             )
             resources.spending = await resources.stack.enter_async_context(with_others)
         try:

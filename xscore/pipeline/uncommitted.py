@@ -99,7 +99,9 @@ def _admitted_diff(
     # Looked at before git is asked: what changes meanwhile is seen at the next turn.
     state, version = committed_state(root), store_version(connection)
     change = working_diff(root.path)
-    if change.is_known and not (change.patch or change.changed):
+    is_clean = change.is_known and not (change.patch or change.changed)
+    # HEAD may have moved while git compared.
+    if is_clean and committed_state(root) == state:
         note_clean(connection, state, version=version)
     if not change.patch:
         return ""

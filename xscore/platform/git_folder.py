@@ -215,8 +215,9 @@ def head_commit(folder: Path) -> str:
     home = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
     # A file of its own is newer than what was packed.
     loose = _own_text(home, branch).strip()
-    if re.fullmatch(_COMMIT, loose):
-        return loose
+    if loose:
+        # A branch may name another one; which commit that has is not looked up.
+        return loose if re.fullmatch(_COMMIT, loose) else ""
     packed_refs = _own_text(home, "packed-refs", MAX_CONFIG_BYTES)
     packed = re.search(rf"(?m)^({_COMMIT}) {re.escape(branch)}$", packed_refs)
     return packed[1] if packed else ""

@@ -1,7 +1,7 @@
 """A judge's result for a candidate (a score, or why there is none), and which candidates are kept
 and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import repeat
 from math import isfinite
@@ -343,8 +343,9 @@ class Ranked(NamedTuple):
     0: nothing, or words gave the score."""
 
 
-candidate_of, score_of = (itemgetter(Ranked._fields.index(name)) for name in ("candidate", "score"))
+candidate_of: Callable[[Ranked], Candidate] = itemgetter(Ranked._fields.index("candidate"))
 """A field of what is ranked, as `content_hash_of` is of a candidate."""
+score_of: Callable[[Ranked], float] = itemgetter(Ranked._fields.index("score"))
 
 
 class PlacedBy(StrEnum):

@@ -152,6 +152,12 @@ class Store:
         )
 
     @property
+    def is_users_own(self) -> bool:
+        """Whether it is the user's own: one that is used untrusted for a run, or read from a copy,
+        may name servers and hold judgments and statements that a stranger planted."""
+        return self.copies_to is not None and not self.root.read_only
+
+    @property
     def path(self) -> Path:
         """The repository's database file."""
         return self.root.store_file

@@ -23,9 +23,11 @@ from xscore.store.store import Store
 NAMES = ("turn", "judge", 0)
 
 
-async def ask(root: Path, host: OpenAIServer, shared: SharedSettings, task: str) -> Answer:
-    """Ask as a process of its own would."""
-    home = StoreSettings(user_data_dir=root.parent / "data")
+async def ask(
+    root: Path, host: OpenAIServer, shared: SharedSettings, task: str, *, trust: bool = False
+) -> Answer:
+    """Ask as a process of its own would. trust: use a store that was made elsewhere."""
+    home = StoreSettings(user_data_dir=root.parent / "data", trust=trust)
     settings = replace(settings_for(host), shared=shared, store=home)
     async with Pipeline.open(root, settings) as pipeline:
         return await pipeline.ask(Turn(task=task), answer=False)
@@ -57,6 +59,21 @@ async def test_the_next_turn_sends_what_an_outage_kept_back(
             answer = await ask(second, host, shared, task)
             assert (answer.coverage.judged, answer.coverage.unjudged) == (0, 0)
         assert host.counts.judgments.total() == paid
+
+
+async def test_what_a_store_of_a_stranger_owes_is_not_sent(
+    tmp_path: Path, shared: SharedSettings
+) -> None:
+    """A store that was made elsewhere, used for one run, sends the team none of its scores."""
+    planted, colleague = tree(tmp_path / "a" / "code"), tree(tmp_path / "b" / "code")
+    away = replace(shared, url=Secret(f"redis://127.0.0.1:{free_port()}/0"))
+    with OpenAIServer() as host:
+        await ask(planted, host, away, "Why?")
+        _rename_server(planted, shared_server_name(away), shared_server_name(shared))
+        planted.rename(tmp_path / "moved")
+        await ask(tmp_path / "moved", host, shared, "Where?", trust=True)
+        answer = await ask(colleague, host, shared, "Why?")
+        assert answer.coverage.judged == answer.coverage.candidates
 
 
 def _rename_server(root: Path, before: str, after: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import numpy as np
@@ -195,7 +195,7 @@ def _client(place: str, timeout_s: float) -> QdrantClient:
         host=parts.hostname,
         port=port,
         https=parts.scheme == "https",
-        api_key=parts.password or parts.username or None,
+        api_key=unquote(parts.password or parts.username or "") or None,
         timeout=max(1, round(timeout_s)),
         check_compatibility=False,
     )

@@ -103,12 +103,6 @@ def note_failure(store: Store, *, problem: str = "") -> None:
             write_membership(store.connection, failed)
 
 
-def is_users_own(store: Store) -> bool:
-    """Whether the store is the user's own: one that is used untrusted for a run, or read from a
-    copy, may name a team and hold statements that a stranger planted."""
-    return store.copies_to is not None and not store.root.read_only
-
-
 def has_news(
     connection: sqlite3.Connection, settings: SharedSettings, membership: Membership
 ) -> bool:

@@ -25,7 +25,6 @@ from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.knock import KNOCK_SHARE, RunningKnock
 from xscore.extensions.shared.link import NEAR_S
 from xscore.extensions.shared.server import REDIS, SharedServer, parse_server_url
-from xscore.extensions.shared.team.membership import is_users_own
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
 from xscore.pipeline.parts import SESSION_BUFFER
 from xscore.platform import database
@@ -183,7 +182,7 @@ async def keep_session(settings: Settings, *, store: Store, thread: str) -> str:
     A server that is away costs no line: the next turn sends them again.
     """
     repository = repository_name(origin_url(store.root.path))
-    if not repository or not is_users_own(store):
+    if not repository or not store.is_users_own:
         return ""
     try:
         buffer = SessionBuffer(settings.shared)

@@ -23,7 +23,6 @@ from xscore.extensions.shared.team.membership import (
     COMMAND_S,
     Membership,
     has_news,
-    is_users_own,
     read_membership,
     write_membership,
 )
@@ -106,7 +105,7 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
     Raises SharedUnavailable, UsageError, NothingMatched, StoreError.
     """
     membership = required_membership(store)
-    if not is_users_own(store):
+    if not store.is_users_own:
         raise UsageError(
             "this store was made elsewhere, so its statements are not sent in your name",
             hint="`xscore store trust` accepts it for good.",

@@ -19,7 +19,6 @@ from xscore.extension import implements
 from xscore.extensions.shared.team.membership import (
     Membership,
     has_news,
-    is_users_own,
     note_failure,
     read_membership,
     write_membership,
@@ -84,7 +83,7 @@ def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> b
     # A paused server is left alone, whatever was stated meanwhile.
     if now < membership.pauses_until() or membership.is_asked_beside(now):
         return False
-    if not is_users_own(store):
+    if not store.is_users_own:
         return False
     is_recent = abs(now - membership.synced_at) < RECENT_S
     return not is_recent or has_news(store.connection, settings, membership)
