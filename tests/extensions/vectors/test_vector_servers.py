@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.extensions.shared.postgres_process import PostgresProcess
-from tests.extensions.shared.server_programs import not_here
+from tests.extensions.shared.server_programs import free_port, not_here
 from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searching
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
@@ -184,6 +184,18 @@ async def test_damaged_files_of_qdrant_cost_a_line(
         damaged = await nearest_memories(store, settings, EMBEDDER, query, 10)
     assert damaged.cosines == exact.cosines
     assert len(damaged.warnings) == 1
+
+
+@pytest.mark.verify
+@pytest.mark.usefixtures("qdrant_folder")
+async def test_a_warning_of_the_client_is_not_shown(
+    store: Store, recwarn: pytest.WarningsRecorder
+) -> None:
+    """It warns of a key without TLS, which only this machine's own servers get."""
+    settings = searching(f"qdrant:http://:s3cret@127.0.0.1:{free_port()}")
+    fill(store, clustered(3))
+    assert await send_copies(store, settings, EMBEDDER, in_turn=False) != ""
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 def _rows_seen_by(url: str, login: str, statement: str) -> list[Any]:
