@@ -144,10 +144,10 @@ def test_sigkill_at_many_points_loses_what_was_in_flight(
 def scores_of(tree: Path, host: Host, name: str, *flags: str) -> str:
     """Ask, and return all scores as the file of this name has them."""
     scores = tree.parent / name
-    asked = run(
+    ended = run(
         "ask", TASK, *FLAGS, "--all-scores", str(scores), *flags, cwd=tree, environ=environ(host)
     )
-    assert asked.returncode == 0, asked.stderr
+    assert ended.returncode == 0, ended.stderr
     return scores.read_text()
 
 
