@@ -105,8 +105,8 @@ def test_an_edited_file_keeps_the_facts_of_its_commit(repository: Path, store: S
         assert (edited.path, edited.age_days, edited.lines) == ("b.py", 0.0, ((1, 1),))
         assert (new.path, new.commit) == ("new.py", None)
         assert (untouched.path, round(untouched.age_days, 6)) == ("a.py", 1.0)
-        assert edited.commit == untouched.commit is not None
-        assert edited.commit.committed_at == moment_of_head(repository)
+        assert edited.commit == untouched.commit
+        assert edited.commit and edited.commit.committed_at == moment_of_head(repository)
 
 
 def test_a_list_noted_by_an_earlier_version_is_made_anew(repository: Path, store: Store) -> None:
