@@ -101,22 +101,18 @@ class QdrantFolder:
 
     async def _called(self, work: Callable[[], T]) -> T:
         """Let a thread work. Raises SharedUnavailable, StoreError, UsageError."""
-        try:
-            return await run_beside(lambda: self._work_alone(work))
-        except (StoreError, UsageError):
-            raise
-        except Exception as error:  # damaged files lead to whatever they lead to
-            raise unavailable(self.name, error, HINT) from error
+        return await run_beside(lambda: self._work_alone(work))
 
     def _work_alone(self, work: Callable[[], T]) -> T:
         with self._one_call:
             try:
                 self._hold_folder()
                 return work()
-            except Exception:
+            except (StoreError, UsageError):
                 raise
-            except BaseException as panic:  # of Rust: an error that is no Exception
-                raise RuntimeError(str(panic)) from panic
+            # Damaged files lead to anything, also to a panic of Rust, which is no Exception.
+            except BaseException as error:
+                raise unavailable(self.name, error, HINT) from error
             finally:
                 # Given up meanwhile: nobody else would let the folder go.
                 if self._is_closed:
@@ -221,7 +217,7 @@ def _load(path: Path) -> EdgeShard | None:
         opening.touch(mode=0o600)
         try:
             shard = EdgeShard.load(str(path))
-        except BaseException:  # a panic of Rust is no Exception; nothing else ends a thread here
+        except BaseException:  # a panic of Rust is no Exception
             shard = None
     if shard is None:
         shutil.rmtree(path)
