@@ -22,6 +22,8 @@ from tests.conftest import store_dir
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.waiting import wait_until
+from xscore.platform import portal as portal_module
 from xscore.platform.errors import UsageError
 from xscore.platform.portal import Portal
 from xscore.records.events import Observer, Progress, TurnEvent
@@ -201,15 +203,34 @@ def test_a_portal_refuses_what_would_wait_for_ever() -> None:
     portal.close()
 
 
+def _main_thread_waits() -> bool:
+    """Whether the main thread is waiting for a portal."""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    while frame.f_back is not None and frame.f_code is not portal_module._wait.__code__:
+        frame = frame.f_back
+    return frame.f_code is portal_module._wait.__code__
+
+
 def test_a_portal_stops_work_that_has_not_begun() -> None:
     """Ctrl-C in a call that waits for another thread's ends only the waiting one."""
-    portal = Portal()
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(lambda: portal.call(_after, 0.5))
-        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+    portal, has_begun, may_end = Portal(), threading.Event(), threading.Event()
+
+    async def first_work() -> str:
+        has_begun.set()
+        await asyncio.to_thread(may_end.wait, 60)
+        return "done"
+
+    def interrupt() -> None:
+        wait_until(_main_thread_waits)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: portal.call(first_work))
+        assert has_begun.wait(60)
+        pool.submit(interrupt)
         with pytest.raises(xscore.Interrupted, match="before anything"):
             portal.call(_after, 60)
+        may_end.set()
         assert first.result() == "done"
     portal.close()
 
