@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -203,12 +204,12 @@ def test_a_portal_refuses_what_would_wait_for_ever() -> None:
     portal.close()
 
 
-def _main_thread_waits() -> bool:
-    """Whether the main thread is waiting for a portal."""
-    frame = sys._current_frames()[threading.main_thread().ident or 0]
-    while frame.f_back is not None and frame.f_code is not portal_module._wait.__code__:
+def _main_thread_is_in(code: CodeType) -> bool:
+    """Whether the main thread is running this function."""
+    frame: FrameType | None = sys._current_frames()[threading.main_thread().ident or 0]
+    while frame is not None and frame.f_code is not code:
         frame = frame.f_back
-    return frame.f_code is portal_module._wait.__code__
+    return frame is not None
 
 
 def test_a_portal_stops_work_that_has_not_begun() -> None:
@@ -221,8 +222,10 @@ def test_a_portal_stops_work_that_has_not_begun() -> None:
         return "done"
 
     def interrupt() -> None:
-        wait_until(_main_thread_waits)
+        wait_until(lambda: _main_thread_is_in(portal_module._wait.__code__))
         os.kill(os.getpid(), signal.SIGINT)
+        wait_until(lambda: _main_thread_is_in(portal_module._result_of_cancelled.__code__))
+        may_end.set()
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(lambda: portal.call(first_work))
@@ -230,7 +233,6 @@ def test_a_portal_stops_work_that_has_not_begun() -> None:
         pool.submit(interrupt)
         with pytest.raises(xscore.Interrupted, match="before anything"):
             portal.call(_after, 60)
-        may_end.set()
         assert first.result() == "done"
     portal.close()
 
