@@ -24,7 +24,7 @@ from xscore.pipeline.clean_tree import (
     note_clean,
     store_version,
 )
-from xscore.pipeline.recent_files import changes_before_head
+from xscore.pipeline.recent_files import changes_before_head, with_edits
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
 from xscore.platform.git import working_diff
@@ -82,14 +82,8 @@ def uncommitted_work(
     diff = ""
     if not (is_unchanged and is_noted_clean(connection, committed_state(root))):
         diff = _admitted_diff(connection, root, settings)
-    lines = edited_lines(diff)
-    changed = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    for file in changes_before_head(connection, root, now):
-        if file.path in lines:
-            continue
-        # A clock that is behind makes a commit no younger than now.
-        changed.append(file if file.age_days >= 0 else ChangedFile(file.path, 0.0))
-    return UncommittedWork(shown_diff(diff), tuple(changed))
+    changed = with_edits(changes_before_head(connection, root, now), edited_lines(diff))
+    return UncommittedWork(shown_diff(diff), changed)
 
 
 def _admitted_diff(
