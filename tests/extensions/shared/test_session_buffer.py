@@ -205,7 +205,8 @@ async def test_what_was_put_back_after_its_time_is_left_out(
     key = f"xscore:{{{shared.tenant}}}:session:{buffer.user}"
     copied = await client.hgetall(key)
     await buffer.forget()
-    await client.hset(key, mapping=copied)
+    for name, text in copied.items():
+        await client.hset(key, name, text)
     in_time, _ = await buffer.exchanges(now=time.time())
     assert len(in_time) == 1
     too_late = time.time() + shared.session_hours * 3_600 + 60

@@ -52,6 +52,7 @@ class ServerLink:
         look_again_s: float = LOOK_AGAIN_S,
         reach: Callable[[float | None], Awaitable[None]] = _reach_at_once,
         was_away: str = "",
+        patience_s: float | None = None,
     ) -> None:
         """open_server: called at the first request.
         note: tells the user that the server is away, or back.
@@ -59,6 +60,8 @@ class ServerLink:
             seconds (None: its own limit); asked before a driver is loaded.
         was_away: why the server was away in the minutes before, in another process; empty: it was
             not.
+        patience_s: how long the first request waits for that sign of life, after which it is looked
+            for beside the turn; None: as long as `reach` does by itself.
         """
         self.require = require
         self.is_unavailable: bool = False
@@ -71,6 +74,7 @@ class ServerLink:
         self._why = ""
         self._reach = reach
         self._was_away = was_away
+        self._patience_s = patience_s
         self._has_answered = False
 
     @property
@@ -112,7 +116,9 @@ class ServerLink:
             return await self._tried(request)
         except (SharedUnavailable, StoreDamaged) as error:
             if not self.is_unavailable:
-                self._lose(error)
+                # One that was not waited for any longer may answer in a moment.
+                is_hurried = not self._has_answered and self._patience_s is not None
+                self._lose(error, first_pause_s=0.0 if is_hurried else None)
             if self.require:
                 raise SharedUnavailable(
                     error.message, hint=f"{error.hint} {_START_IT}".strip()
@@ -200,7 +206,7 @@ class ServerLink:
     async def _reached(self) -> SharedServer:
         """Return the server, once it shows a sign of life. Raises SharedUnavailable."""
         if not (self._has_answered or self.require):
-            await self._reach(None)
+            await self._reach(self._patience_s)
         return self._opened()
 
     def _opened(self) -> SharedServer:
