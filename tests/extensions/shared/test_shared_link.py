@@ -49,6 +49,26 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     await link.aclose()
 
 
+async def test_a_server_that_was_not_waited_for_is_used_once_it_answers(
+    server: SharedServer,
+) -> None:
+    """The first request gives up early; the sign of life that comes later brings the server
+    back."""
+    answers = asyncio.Event()
+
+    async def reach(at_most_s: float | None) -> None:
+        if at_most_s is not None:
+            raise SharedUnavailable("no answer yet")
+        await answers.wait()
+
+    link = Relay(server).link(require=False, timeout_s=30, reach=reach, patience_s=0.01)
+    assert not await link.ask(life, otherwise=False)
+    answers.set()
+    await link.wait_until_back()
+    assert await link.ask(life, otherwise=False)
+    await link.aclose()
+
+
 async def test_a_required_server_that_dies_at_the_end_ends_the_run(
     server: SharedServer, tmp_path: Path
 ) -> None:
