@@ -27,6 +27,7 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     once."""
     flapping, notes = Relay(server), list[str]()
     link = flapping.link(require=False, timeout_s=0.2, note=notes.append, look_again_s=0.01)
+    assert await link.ask(life, otherwise=False)
     for outage in (1, 2):
         flapping.is_unavailable = True
         assert (
@@ -46,6 +47,27 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     )
     assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_unavailable = False
+    await link.aclose()
+
+
+async def test_an_outage_from_the_start_is_said_once_it_lasts(server: SharedServer) -> None:
+    """A short turn has one line, in its receipt; a longer run is told while it runs."""
+    flapping, notes = Relay(server), list[str]()
+    is_told = asyncio.Event()
+
+    def note(line: str) -> None:
+        notes.append(line)
+        is_told.set()
+
+    flapping.is_unavailable = True
+    link = flapping.link(require=False, timeout_s=0.2, note=note, look_again_s=0.01)
+    assert not await link.ask(life, otherwise=False)
+    assert notes == []
+    assert len(link.warnings()) == 1
+    await is_told.wait()
+    flapping.is_unavailable = False
+    await link.wait_until_back()
+    assert len(notes) == 2
     await link.aclose()
 
 
