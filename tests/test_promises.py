@@ -170,8 +170,8 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.documents.readers": 1,
         "xscore.extensions.lists.items": 1,
         "xscore.extensions.lists.judging": 1,
-        "xscore.extensions.vectors.driver_thread": 1,
         "xscore.indexer.grammars": 1,
+        "xscore.platform.daemon_thread": 1,
     }
 
 

@@ -370,13 +370,17 @@ def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
         if amount < LEAST_BOOST:
             continue
         room -= amount
-        because = lift.because
-        if amount != lift.amount:
-            because = (
-                f"{because} (cut from +{lift.amount:.2f}: boosts add at most {cap:g} together)"
-            )
-        kept.append(Boost(lift.name, amount, because))
+        kept.append(Boost(lift.name, amount, f"{lift.because}{_cut_note(lift, amount, cap)}"))
     return tuple(kept)
+
+
+def _cut_note(lift: Boost, amount: float, cap: float) -> str:
+    """Say what was cut off; empty where amounts read the same before and after, as a user sees
+    them."""
+    before = f"{lift.amount:+.2f}"
+    if before == f"{amount:+.2f}":
+        return ""
+    return f" (cut from {before}: boosts add at most {cap:.3g} together)"
 
 
 def _candidate_name(candidate: Candidate) -> str:

@@ -25,7 +25,7 @@ from xscore.pipeline.noted_change import (
     noted_change,
     store_version,
 )
-from xscore.pipeline.recent_files import changes_before_head
+from xscore.pipeline.recent_files import changes_before_head, with_edits
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
 from xscore.platform.git import WorkingDiff, working_diff
@@ -89,13 +89,8 @@ def uncommitted_work(
     else:
         diff = _admitted_diff(connection, root, settings)
         lines = edited_lines(diff)
-    changed = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    for file in changes_before_head(connection, root, now):
-        if file.path in lines:
-            continue
-        # A clock that is behind makes a commit no younger than now.
-        changed.append(file if file.age_days >= 0 else ChangedFile(file.path, 0.0))
-    return UncommittedWork(shown_diff(diff) if needs_diff else "", tuple(changed))
+    changed = with_edits(changes_before_head(connection, root, now), lines)
+    return UncommittedWork(shown_diff(diff) if needs_diff else "", changed)
 
 
 def _admitted_diff(
