@@ -172,6 +172,7 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.lists.judging": 1,
         "xscore.indexer.grammars": 1,
         "xscore.platform.daemon_thread": 1,
+        "xscore.providers.import_thread": 1,
     }
 
 
