@@ -55,7 +55,14 @@ class AskedTree:
 def tree(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AskedTree:
     """Return a committed repository with a link and a file of secrets, and a git that keeps a
     log."""
-    root = make_repo({"a.py": "one = 1\n", "b.py": "two = 2\n", ".env": "FOO=plain\n"})
+    root = make_repo(
+        {
+            "a.py": "one = 1\n",
+            "b.py": "two = 2\n",
+            ".env": "FOO=plain\n",
+            "package/inner/c.py": "c = 3\n",
+        }
+    )
     (root / "link").symlink_to("a.py")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "link")
@@ -123,7 +130,24 @@ def add(root: Path) -> None:
     (root / "c.py").write_text("three = 3\n")
 
 
-CHANGES = [edit, edit_as_long_ago, stage_and_restore, amend, delete, relink, configure, add]
+def move_behind_an_ignored_link(root: Path) -> None:
+    """Replace a folder by a link to where it went; git is to overlook both."""
+    (root / ".git/info/exclude").write_text("elsewhere\npackage\n")
+    (root / "package").rename(root / "elsewhere")
+    (root / "package").symlink_to("elsewhere")
+
+
+CHANGES = [
+    edit,
+    edit_as_long_ago,
+    stage_and_restore,
+    amend,
+    delete,
+    relink,
+    configure,
+    add,
+    move_behind_an_ignored_link,
+]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -185,3 +209,12 @@ def test_a_branch_that_names_another_one_is_never_noted(make_repo: MakeRepo) -> 
     git(root, "update-ref", "refs/heads/other", "HEAD")
     git(root, "symbolic-ref", "HEAD", "refs/heads/alias")
     assert committed_state(find_root(root)) == ""
+
+
+def test_memories_of_a_folder_that_became_a_link_go(tree: AskedTree) -> None:
+    """To git its files are deleted, and no link is followed to read them again."""
+    tree.rest()
+    move_behind_an_ignored_link(tree.place.path)
+    report = index_repository(tree.connection, tree.place, IndexSettings(), now=time.time())
+    assert report.files.removed == 1
+    assert not report.is_unchanged
