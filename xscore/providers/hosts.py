@@ -5,9 +5,9 @@ because of what DNS answers. A host on this machine needs no key. Trade-off: a l
 name of its own is limited like a remote one, and only the host knows whether a key is right.
 """
 
+import ipaddress  # by its name: a hook loads it only where a host is looked at
 import re
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -77,7 +77,7 @@ def is_loopback(host: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
-        return ip_address(name).is_loopback
+        return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
 
