@@ -5,7 +5,7 @@ because of what DNS answers. A host on this machine needs no key. Trade-off: a l
 name of its own is limited like a remote one, and only the host knows whether a key is right.
 """
 
-import ipaddress  # by its name: a hook loads it only where a host is looked at
+import ipaddress  # by its name: a hook loads it only where a host is an address
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -76,6 +76,9 @@ def is_loopback(host: str) -> bool:
     name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
+    # An address has a colon or ends with a digit: names are not looked at further.
+    if ":" not in name and not name[-1:].isdigit():
+        return False
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
