@@ -193,8 +193,8 @@ def program(body: str) -> str:
     ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"],
 )
 def test_the_loop_runs_on_while_modules_are_imported(expression: str) -> None:
-    """A thread imports, so that the loop keeps running; afterwards the first call has all it needs, and judging needs no
-    SDK."""
+    """A thread imports, so that the loop keeps running; afterwards the first call has all it needs,
+    and judging needs no SDK."""
     printed = program(
         f"""
         import asyncio, sys, threading
