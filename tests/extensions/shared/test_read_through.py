@@ -13,6 +13,7 @@ from msgspec import Struct
 from tests.extensions.shared.conftest import NewLink
 from tests.extensions.shared.server_processes import ServerProcess
 from tests.extensions.shared.server_programs import free_port
+from tests.extensions.shared.team.storm_payments import is_alone
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, StoredJudgments
 from xscore.cache.judgments import read_judgments, read_reasons
@@ -196,6 +197,9 @@ async def test_without_the_server_the_local_store_goes_on(
     assert machine_store.through.warnings() == (
         "only in the local store, since the shared server was unreachable: 3 judgments",
     )
+    # A storm over a team counts turns that paid again for this reason by either line.
+    assert is_alone({"warnings": machine_store.through.warnings()})
+    assert is_alone({"warnings": link.warnings()})
 
 
 async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_up(
