@@ -97,7 +97,7 @@ def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> Non
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
     """`status` counts the store's contents without a model, a server or an array library."""
     modules = modules_loaded(repository, "status")
-    check_own_modules(modules, limit=83)
+    check_own_modules(modules, limit=84)
     assert not HEAVY & modules
 
 
@@ -117,7 +117,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    check_own_modules(modules, limit=124)
+    check_own_modules(modules, limit=125)
     # No package is searched, no rule parsed.
     unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules
@@ -131,7 +131,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     modules = modules_loaded(
         repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
     )
-    check_own_modules(modules, limit=138)
+    check_own_modules(modules, limit=139)
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {
         "xscore.providers.openai",
@@ -189,7 +189,7 @@ def test_a_hook_as_agents_run_it_loads_no_command_line(
     assert ("click" in modules) is ("--quiet" in options)
     assert not HEAVY & modules
     if "click" not in modules:
-        check_own_modules(modules, limit=142)
+        check_own_modules(modules, limit=143)
         unused = {"typing_extensions", "inspect", "shutil", "xscore.extensions.agents.tool_gate"}
         unused |= {"hashlib", "_hashlib", "hmac", "msgspec.inspect", "textwrap"}
         unused |= {"ipaddress", "locale"}
@@ -236,7 +236,7 @@ def test_an_mcp_server_starts_without_what_only_a_call_needs(repository: Path) -
     package."""
     modules = modules_loaded(repository.parent, "mcp")
     assert "mcp" in modules
-    check_own_modules(modules, limit=77)
+    check_own_modules(modules, limit=78)
     assert not {"openai", "anthropic", "polars", "numpy", "xscore.pipeline.build"} & modules
 
 
@@ -262,7 +262,7 @@ def test_an_index_of_an_edit_loads_no_grammar(repository: Path) -> None:
     """Without a change no rule of redaction is loaded; after one, neither a grammar nor what cuts
     files."""
     unchanged = modules_loaded(repository, "index")
-    check_own_modules(unchanged, limit=90)
+    check_own_modules(unchanged, limit=91)
     assert not {"xscore.store.redaction", "xscore.indexer.languages", "tree_sitter"} & unchanged
     (repository / "cart.py").write_text(
         'def total(items):\n    """Sum all prices."""\n    return sum(items)\n'
