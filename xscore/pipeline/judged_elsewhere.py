@@ -2,7 +2,7 @@
 
 A clone that was never asked this question, in a team that was, then reads no text, makes no pack
 and opens no connection to a model. Claims would find the same, pack by pack. Judgments of the
-user's own layer are never asked for. Trade-off: a turn that nobody has asked makes one small
+user's own layer are never asked for. Trade-off: a turn that is new to the server makes one small
 request more.
 """
 
