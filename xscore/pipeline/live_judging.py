@@ -126,18 +126,18 @@ async def open_judge(
     resources: TurnResources,
     pooled: PooledTurn,
     *,
-    sample: int = FIRST_DRAW,
+    draw: int = FIRST_DRAW,
     opening: asyncio.Lock | None = None,
 ) -> Judge | NoJudge:
     """Open a described judge before the deadline; Ctrl-C is taken back.
 
-    sample: which of its judgments of these contents are to be made.
+    draw: which of its judgments of these contents are to be made.
     opening: held meanwhile, so that an unknown host is probed once. Raises leaves of ProviderError
         and NoUsableModel.
     """
     try:
         async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
-            return await _open(described, resources, pooled, sample)
+            return await _open(described, resources, pooled, draw)
     except TimeoutError:
         return NoJudge(UnjudgedCause.DEADLINE)
     except asyncio.CancelledError:
@@ -146,7 +146,7 @@ async def open_judge(
 
 
 async def _open(
-    described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
+    described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, draw: int
 ) -> Judge:
     """Open a model or the lexical judge."""
     if not described.paid:
@@ -154,7 +154,7 @@ async def _open(
         from xscore.pipeline.lexical_opening import open_lexical_judge
 
         return await open_lexical_judge(described, resources, pooled)
-    return await open_model_judge(described, resources, pooled, sample)
+    return await open_model_judge(described, resources, pooled, draw)
 
 
 async def judge_pool(

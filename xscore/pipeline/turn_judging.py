@@ -3,7 +3,7 @@ left unjudged.
 
 A decision model's score varies by about 0.05 from call to call, so one score says little near the
 threshold. A second one is asked for in the same way, with claims, caps and the ledger, and stored
-beside the first as another sample: if the process is killed in between, the first remains, and a
+beside the first as another draw: if the process is killed in between, the first remains, and a
 fully cached turn makes no call. Boosts are computed twice, because a boost may move a candidate
 near its threshold or past it.
 
@@ -251,7 +251,7 @@ async def draw_again(
     judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
     if redrawn.pool.misses:
         try:
-            judge = await open_judge(described, resources, redrawn, sample=SECOND_DRAW)
+            judge = await open_judge(described, resources, redrawn, draw=SECOND_DRAW)
         except (ProviderError, NoUsableModel) as error:
             judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     second = await judge_pool(redrawn, judge, resources)

@@ -184,10 +184,10 @@ class SharedStores(SpendingStores):
         return shared
 
     async def judged_elsewhere(
-        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], draw: int = FIRST_DRAW
     ) -> Mapping[str, Judgment]:
         """Return what the server has of these contents, by content hash."""
-        return await self.sent.judgments_on_server(turn_key, judge, hashes, sample)
+        return await self.sent.judgments_on_server(turn_key, judge, hashes, draw)
 
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to the server so far."""

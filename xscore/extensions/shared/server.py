@@ -276,8 +276,8 @@ class SharedServer:
         Repeating it does no harm.
         """
         turns = []
-        for turn_key, judge, sample, contents in request.turns:
-            turns.append((_turn((turn_key, judge, sample)), contents))
+        for turn_key, judge, draw, contents in request.turns:
+            turns.append((_turn((turn_key, judge, draw)), contents))
         return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
