@@ -60,6 +60,10 @@ class NoJudge(Struct, frozen=True):
     detail: str = ""
 
 
+NONE_NEEDED = NoJudge(UnjudgedCause.PROVIDER)
+"""Where all candidates are known already, so that none of them gets this cause."""
+
+
 class JudgedPool(Struct, frozen=True):
     """One outcome for each candidate, and whether the user stopped the judging."""
 
@@ -184,7 +188,7 @@ async def judge_pool(
         elsewhere = frozenset[str]()
     else:
         assert resources is not None
-        ended = await _run_judge(judge, pooled, resources, collected)
+        ended = await _collect_from(judge, pooled, resources, collected)
         detail = ""
         elsewhere = frozenset(judge.judged_elsewhere)
         usd_shares = judge.usd_shares
@@ -207,7 +211,7 @@ async def judge_pool(
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, usd_shares)
 
 
-async def _run_judge(
+async def _collect_from(
     judge: Judge, pooled: PooledTurn, resources: TurnResources, collected: "_Collected"
 ) -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""
