@@ -251,14 +251,15 @@ def _session(
 
     continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
     """
+    connection = parts.store.connection
     branch = working_branch(parts.root.git_dir)
     renamed_from = earlier_branch_names(parts.root.git_dir, branch)
     thread = turn.thread
     if turn.follows_latest and not thread:
-        thread = thread_of_latest_turn(parts.store.connection, branch)
+        thread = thread_of_latest_turn(connection, branch)
     if continues_session:
         session = resume_session(
-            parts.store.connection,
+            connection,
             branch=branch,
             now=now,
             fresh=turn.fresh,
@@ -269,9 +270,7 @@ def _session(
         parts.observer.on(session)
         return session
     if not (turn.fresh or thread):
-        earlier = session_of_branch(
-            parts.store.connection, branch=branch, renamed_from=renamed_from
-        )
+        earlier = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
         thread = earlier.thread if earlier else ""
     return SessionInfo(thread=thread, branch=branch, resumed=False, last_task="", last_updated=0.0)
 
