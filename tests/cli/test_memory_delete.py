@@ -257,10 +257,10 @@ def test_a_turn_that_a_killed_call_erased_is_no_failure(
     (turn,) = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     delete = ("history", "delete", turn["id"], "--yes", "--verify")
     assert xscore(*delete, cwd=tmp_path).returncode == 0
-    for again in (delete, ("history", "delete", "--before", "2100-01-01", "--yes", "--verify")):
+    for repeated in (delete, ("history", "delete", "--before", "2100-01-01", "--yes", "--verify")):
         with own_store(tmp_path) as store:
             mark_for_scrubbing(store.connection)
-        done = xscore(*again, cwd=tmp_path)
+        done = xscore(*repeated, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "cut short" in done.stdout
     done = xscore(*delete, cwd=tmp_path)
