@@ -173,6 +173,7 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.vectors.qdrant_folder": 2,
         "xscore.indexer.grammars": 1,
         "xscore.platform.daemon_thread": 1,
+        "xscore.providers.import_thread": 1,
     }
 
 

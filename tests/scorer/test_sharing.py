@@ -1,7 +1,7 @@
 """Judges sharing a store: each candidate is paid once, and no judge waits for one that gave up."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests.scorer.stdlib_candidates import real_code
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredClaims, StoredJudgments
 from xscore.platform.errors import BudgetExhausted, CallTimedOut
-from xscore.providers.provider import OnText
+from xscore.providers.provider import OnText, Provider
 from xscore.providers.scripted import Script, ScriptedProvider
 from xscore.records.calls import Completion, Request
 from xscore.records.judgment import JudgeIdentity, Judgment, UnjudgedCause
@@ -75,6 +75,22 @@ async def left(stores: Opened) -> int:
     return counts
 
 
+class AnswersOnceAllAsk(ProviderWrapper):
+    """A provider that answers nothing until each of them was asked, so that all have work to
+    share."""
+
+    def __init__(self, provider: ScriptedProvider, providers: Sequence[ScriptedProvider]) -> None:
+        super().__init__(provider)
+        self.providers = providers
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Pass on, and wait."""
+        completion = await super().complete(request, on_text)
+        while not all(provider.requests for provider in self.providers):  # noqa: ASYNC110  a count has no event
+            await asyncio.sleep(0.001)
+        return completion
+
+
 @pytest.mark.parametrize("size", [None, 1])
 async def test_four_at_once_pay_for_each_candidate_once(
     code: Code, stores: Opened, size: int | None
@@ -84,9 +100,13 @@ async def test_four_at_once_pay_for_each_candidate_once(
     limits = PackProfile(size=size) if size else PackProfile()
     alone = ScriptedProvider(score=by_length)
     await JudgeHarness(code, alone, profile=limits).run()
-    providers = [ScriptedProvider(Script(latency_s=0.03), score=by_length) for _ in stores]
+    providers = [ScriptedProvider(score=by_length) for _ in stores]
     judges = [
-        sharing(JudgeHarness(code, provider, profile=limits), commits, concurrency=2)
+        sharing(
+            JudgeHarness(code, AnswersOnceAllAsk(provider, providers), profile=limits),
+            commits,
+            concurrency=2,
+        )
         for provider, commits in zip(providers, stores, strict=True)
     ]
     candidates = JudgeHarness(code, alone).candidates
@@ -124,39 +144,52 @@ async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> 
     } == whole_packs
 
 
-class OutOfBudget(ProviderWrapper):
+class Broken(ProviderWrapper):
+    """A provider that fails in the end."""
+
+    def __init__(self, provider: Provider) -> None:
+        super().__init__(provider)
+        self.fails = asyncio.Event()
+        """That it will fail is certain now."""
+
+
+class OutOfBudget(Broken):
     """A provider whose budget ends after some calls."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Pass on, three times."""
         if self.calls >= 3:
+            self.fails.set()
             raise BudgetExhausted("the next call may cost too much", hint="Raise it.")
         return await super().complete(request, on_text)
 
 
-class TimesOutLate(ProviderWrapper):
+class TimesOutLate(Broken):
     """A provider that times out after the others had time to see its claims."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Fail."""
         self.calls += 1
+        self.fails.set()
         await asyncio.sleep(0.05)
         raise CallTimedOut("60 s")
 
 
 @pytest.mark.parametrize(("around", "cause"), [(OutOfBudget, "budget"), (TimesOutLate, "provider")])
 async def test_what_one_gives_up_another_judges(
-    code: Code, stores: Opened, around: type[ProviderWrapper], cause: str
+    code: Code, stores: Opened, around: type[Broken], cause: str
 ) -> None:
     """A judge that ends early, or whose calls fail, holds nothing back from the other."""
     slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
-    broken = sharing(JudgeHarness(code, around(ScriptedProvider(slow, score=by_length))), stores[0])
+    provider = around(ScriptedProvider(slow, score=by_length))
+    broken = sharing(JudgeHarness(code, provider), stores[0])
     sound_judge = sharing(JudgeHarness(code, sound), stores[1])
     candidates = JudgeHarness(code, sound).candidates
-    first, second = await asyncio.gather(
-        settle(broken, candidates), settle(sound_judge, candidates)
-    )
-    assert causes(first)[cause] > 0
+    breaking = asyncio.ensure_future(settle(broken, candidates))
+    # The other may judge everything before.
+    await provider.fails.wait()
+    second = await settle(sound_judge, candidates)
+    assert causes(await breaking)[cause] > 0
     assert causes(second) == {"judged": len(code)}
     assert await left(stores) == 0
 

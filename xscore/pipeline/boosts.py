@@ -27,7 +27,7 @@ from xscore.records.judgment import (
     score_of,
 )
 from xscore.records.memory import Edge, Kind, Relation
-from xscore.records.turn import Turn
+from xscore.records.turn import CommitFacts, Turn
 from xscore.settings import BoostSettings, Settings
 
 ORDERING = frozenset({"recency"})
@@ -75,6 +75,8 @@ class BoostContext(Struct, frozen=True, kw_only=True):
     """Path -> days since its last change; none for files that changed no later than most others."""
     edited: Mapping[str, Sequence[tuple[int, int]]]
     """Path -> lines of the uncommitted edits."""
+    commits: Mapping[str, CommitFacts]
+    """Path -> the newest commit that touched it; files of recent commits have one."""
 
 
 Booster = Callable[[Candidate, BoostContext], Boost | None]
@@ -144,9 +146,12 @@ def _context(
         tested_from = []
     ends = set(chain.from_iterable([*calls, *tests]))
     edited: dict[str, Sequence[tuple[int, int]]] = {}
+    commits: dict[str, CommitFacts] = {}
     for changed in turn.changed or ():
         if changed.lines:
             edited[changed.path] = changed.lines
+        if changed.commit is not None:
+            commits[changed.path] = changed.commit
     return BoostContext(
         turn=turn,
         settings=rules.settings,
@@ -160,6 +165,7 @@ def _context(
         degrees=degrees,
         ages_days=_telling_ages(ranked, turn, rules.now),
         edited=edited,
+        commits=commits,
     )
 
 

@@ -27,7 +27,7 @@ from xscore.pipeline.pool import (
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_stages import JoinedPool, Opened
-from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
+from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
@@ -47,8 +47,8 @@ from xscore.records.turn import (
 )
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
+from xscore.store.fetched_pool import FetchedPool, WithoutExchanges
 from xscore.store.index_rows import indexed_files
-from xscore.store.memory_rows import FetchedPool, WithoutExchanges
 from xscore.store.task_names import places_in_task
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
@@ -81,6 +81,7 @@ def open_turn(
     exchanges: bool = True,
     index_until: float | None = None,
     syncs: bool = False,
+    shows_diff: bool = True,
 ) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
@@ -90,14 +91,24 @@ def open_turn(
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_until: when to leave the rest of the index to later (`time.monotonic`).
     syncs: exchange memories with the team, where the settings say so.
+    shows_diff: a model may be shown the uncommitted change, beside the judge.
     """
-    settings, now = parts.settings, parts.clock()
+    settings = parts.settings
+    now = parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
         report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
-        ready = _completed(parts, turn, now=now, is_unchanged=report.is_unchanged)
+        work = uncommitted_work(
+            parts.store.connection,
+            parts.root,
+            settings.index,
+            now=now,
+            is_unchanged=report.is_unchanged,
+            needs_diff=shows_diff or settings.judge.sees == "full",
+        )
+        ready = _completed(parts, turn, work)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
@@ -157,15 +168,8 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
-def _completed(parts: PipelineParts, turn: Turn, *, now: float, is_unchanged: bool) -> Turn:
+def _completed(parts: PipelineParts, turn: Turn, work: UncommittedWork) -> Turn:
     """Return the turn with what the working tree adds to it."""
-    work = uncommitted_work(
-        parts.store.connection,
-        parts.root,
-        parts.settings.index,
-        now=now,
-        is_unchanged=is_unchanged,
-    )
     return complete_turn(
         turn,
         parts.root,
@@ -247,15 +251,16 @@ def _session(
 
     continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
     """
-    place = working_branch(parts.root.git_dir)
-    renamed_from = earlier_branch_names(parts.root.git_dir, place)
+    connection = parts.store.connection
+    branch = working_branch(parts.root.git_dir)
+    renamed_from = earlier_branch_names(parts.root.git_dir, branch)
     thread = turn.thread
     if turn.follows_latest and not thread:
-        thread = thread_of_latest_turn(parts.store.connection, place)
+        thread = thread_of_latest_turn(connection, branch)
     if continues_session:
         session = resume_session(
-            parts.store.connection,
-            branch=place,
+            connection,
+            branch=branch,
             now=now,
             fresh=turn.fresh,
             thread=thread,
@@ -265,9 +270,9 @@ def _session(
         parts.observer.on(session)
         return session
     if not (turn.fresh or thread):
-        earlier = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
+        earlier = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
         thread = earlier.thread if earlier else ""
-    return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
+    return SessionInfo(thread=thread, branch=branch, resumed=False, last_task="", last_updated=0.0)
 
 
 def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:
