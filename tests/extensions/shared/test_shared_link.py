@@ -27,7 +27,10 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     once."""
     flapping, notes = Relay(server), list[str]()
     link = flapping.link(require=False, timeout_s=0.2, note=notes.append, look_again_s=0.01)
-    assert await link.ask(life, otherwise=False)
+    # On a busy machine connecting takes longer than the deadline.
+    while not await link.ask(life, otherwise=False):
+        await link.wait_until_back()
+    notes.clear()
     for outage in (1, 2):
         flapping.is_unavailable = True
         assert (
