@@ -20,6 +20,7 @@ from hypothesis import settings as hypothesis_settings
 
 from tests.garbage import Garbage
 from tests.scheduling import Scheduling
+from xscore.platform.clock import DAY_S
 
 if TYPE_CHECKING:
     from tests.servers import OpenAIServer
@@ -38,7 +39,6 @@ hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
-DAY_S = 86_400
 MIDNIGHT_S = 40.0
 """Longer than nearly every test takes, and within what each may take."""
 MEMORY_DISK = Path("/dev/shm")

@@ -1,13 +1,14 @@
 """Files that are written: a named pipe gets what a reader takes, and waits for nobody for ever."""
 
 import os
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
 from xscore.platform import files
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import ExitCode, UsageError
 from xscore.platform.files import write_atomically
 
 
@@ -16,8 +17,10 @@ def test_a_pipe_that_nobody_reads_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(files, "READER_S", 0.1)
     pipe = tmp_path / "turn.html"
     os.mkfifo(pipe)
-    with pytest.raises(UsageError, match="pipe without a reader"):
+    with pytest.raises(UsageError, match=re.escape(str(pipe))) as refused:
         write_atomically(pipe, b"page")
+    assert refused.value.exit_code == ExitCode.USAGE
+    assert refused.value.hint and pipe.is_fifo()
 
 
 def test_a_pipe_that_is_read_gets_all(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tests.conftest import MakeRepo
 from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from tests.waiting import slower_attempts
 from xscore.pipeline.build import Pipeline
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.turn import Turn
@@ -59,17 +60,23 @@ async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAISer
     """At a slow limit the first turn announces minutes and the limit before it judges; a fast one
     announces nothing."""
     settings = settings_for(server, tpm=30_000)
-    # On a machine that indexes nothing in time it has four times as long.
-    for deadline_s in (1.0, 4.0, 16.0):
-        hurried = replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
-        async with Pipeline.open(meadow, hurried, observer=(slow := EventList())) as pipeline:
-            await pipeline.index()
-            await pipeline.ask(TASK, answer=False)
-        if slow.of(JudgeEstimate):
-            break
+    for attempt in slower_attempts():
+        with attempt:
+            deadline_s = 1.0 * attempt.slowness
+            hurried = replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
+            async with Pipeline.open(meadow, hurried, observer=(slow := EventList())) as pipeline:
+                await pipeline.index()
+                turn = Turn(task=f"{TASK.task} Attempt {attempt.number}.")
+                answer = await pipeline.ask(turn, answer=False)
+            assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
+            attempt.needs(
+                slow.of(JudgeEstimate) or answer.coverage.judged, "the turn got to no judging"
+            )
+            estimates = slow.of(JudgeEstimate)
+            assert [estimate.binding_limit for estimate in estimates] == ["tokens_per_minute"]
+            assert estimates[0].seconds > 20
     async with Pipeline.open(
         meadow, settings_for(server, concurrency=64), observer=(quick := EventList())
     ) as pipeline:
         await pipeline.ask(TASK, answer=False)
-    assert [estimate.binding_limit for estimate in slow.of(JudgeEstimate)] == ["tokens_per_minute"]
-    assert slow.of(JudgeEstimate)[0].seconds > 20 and not quick.of(JudgeEstimate)
+    assert not quick.of(JudgeEstimate)

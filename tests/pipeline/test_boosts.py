@@ -242,7 +242,8 @@ def test_a_cut_that_nobody_sees_is_not_mentioned(*, is_visible: bool, dependency
     of_model = replace(BoostSettings(), dependency=dependency)
     outcomes = [outcome("a", 0.9), outcome("b", 0.5)]
     lifted = ranked(outcomes, [calls("a", "b")], settings=of_model)["b"].boosts[0]
-    assert ("cut from +0.16" in lifted.because) is is_visible
+    assert lifted.amount == pytest.approx(of_model.cap)
+    assert ("+0.16" in lifted.because) is is_visible
     outcomes = [outcome("a", 0.9), outcome("b", 0.04)]
     lifted = ranked(outcomes, [calls("a", "b")], settings=settings, thresholds=thresholds)[
         "b"

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.waiting import Attempt, slower_attempts, wait_until
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.files import FINE_GRAIN_NS
@@ -24,6 +24,7 @@ from xscore.records.turn import Turn
 from xscore.settings import Settings
 
 TASK = Turn(task="Count the sheep of the night.")
+CONCURRENCY = 4
 SILENT_S, PATIENCE_S = 90.0, 45.0
 """A host's silence, and how long a turn with a deadline may take on a busy machine."""
 
@@ -61,73 +62,74 @@ async def ask_paced(
     settings: Settings,
     *,
     pace: tuple[float, float],
-    holds: Callable[[Answer], object],
+    attempt: Attempt,
     answer: bool = False,
 ) -> Answer:
-    """Ask with a deadline at a host with latency; if the machine was too slow, retry with both four
-    and sixteen times as long."""
-    for slower in (1, 4, 16):
-        server.reset()
-        deadline_s, server.latency_s = (slower * seconds for seconds in pace)
-        paced = await ask(root, within(settings, deadline_s), answer=answer)
-        if holds(paced):
-            break
-    return paced
+    """Ask with a deadline at a host with latency, both longer in a later attempt, which has a task
+    of its own: nothing that an earlier one judged is cached."""
+    server.reset()
+    deadline_s, server.latency_s = (attempt.slowness * seconds for seconds in pace)
+    return await ask(
+        root,
+        within(settings, deadline_s),
+        answer=answer,
+        task=f"{TASK.task} Attempt {attempt.number}.",
+    )
 
 
 async def test_a_turn_ends_at_its_deadline(flock: Path, server: OpenAIServer) -> None:
     """The rest is unjudged for the deadline, and the counts add up."""
     settings = settings_for(server, pack_size=1, concurrency=4)
-    answer = await ask_paced(
-        flock, server, settings, pace=(1.5, 0.3), holds=lambda paced: paced.coverage.judged
-    )
-    coverage = answer.coverage
-    assert coverage.judged > 0 and coverage.unjudged > 0 and answer.exit_code == 1
-    assert coverage.candidates == coverage.judged + coverage.unjudged
-    assert answer.unjudged.by_cause == {"deadline": coverage.unjudged}
+    for attempt in slower_attempts():
+        with attempt:
+            answer = await ask_paced(flock, server, settings, pace=(1.5, 0.3), attempt=attempt)
+            coverage = answer.coverage
+            assert coverage.unjudged > 0
+            assert coverage.candidates == coverage.judged + coverage.unjudged
+            assert answer.unjudged.by_cause == {"deadline": coverage.unjudged}
+            attempt.needs(coverage.judged, "no memory was judged")
+            assert answer.exit_code == 1
 
 
 async def test_calls_that_would_end_too_late_are_not_begun(
     flock: Path, server: OpenAIServer
 ) -> None:
     """Once the host's pace is known, no call is in flight at the deadline, so none is paid and cut
-    off.
-
-    A busy machine may hold up a call of one run, but not of each.
-    """
-    server.latency_s = 0.4
-    cut: list[int] = []
-    for _ in range(8):
-        answer = await ask(
-            flock,
-            within(settings_for(server, pack_size=1, concurrency=4), 2.2),
-            task=f"Sheep {cut}.",
-        )
-        cut.append(answer.spent(Stage.JUDGE).attempts - answer.spent(Stage.JUDGE).calls)
-        if not cut[-1]:
-            assert server.counts.judging_requests == answer.spent(Stage.JUDGE).attempts
-            break
-        server.reset()
-        server.latency_s = 0.4
-    assert 0 in cut
+    off."""
+    settings = settings_for(server, pack_size=1, concurrency=CONCURRENCY)
+    for attempt in slower_attempts():
+        with attempt:
+            answer = await ask_paced(flock, server, settings, pace=(2.2, 0.4), attempt=attempt)
+            judging = answer.spent(Stage.JUDGE)
+            wait_until(lambda: server.counts.in_flight == 0)
+            # Whatever a busy machine held up: no call is paid that the receipt does not count.
+            assert answer.coverage.judged == judging.calls
+            assert judging.calls <= server.counts.judging_requests <= judging.attempts
+            assert judging.attempts - judging.calls <= CONCURRENCY
+            attempt.needs(judging.calls > CONCURRENCY, "the host's pace was not known")
+            attempt.needs(
+                judging.attempts == judging.calls,
+                f"{judging.attempts - judging.calls} calls were cut off",
+            )
+            assert server.counts.judging_requests == judging.attempts
 
 
 async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: OpenAIServer) -> None:
     """The chosen context is returned instead, exit 7, in time."""
     settings = settings_for(server)
     await ask(flock, settings)
-    begun = time.monotonic()
-    answer = await ask_paced(
-        flock,
-        server,
-        settings,
-        pace=(1.0, SILENT_S),
-        holds=lambda paced: paced.exit_code == 7,
-        answer=True,
-    )
-    assert time.monotonic() - begun < PATIENCE_S
-    assert answer.answer is None and answer.exit_code == 7
-    assert any("deadline" in warning for warning in answer.warnings)
+    for attempt in slower_attempts():
+        with attempt:
+            begun = time.monotonic()
+            server.latency_s = SILENT_S
+            answer = await ask(
+                flock, within(settings, 1.0 * attempt.slowness), answer=True, task=TASK.task
+            )
+            assert time.monotonic() - begun < PATIENCE_S
+            assert answer.answer is None
+            attempt.needs(answer.exit_code == 7, f"it ended with {answer.exit_code}")
+            assert answer.coverage.cached == answer.coverage.candidates
+            assert any("deadline" in warning for warning in answer.warnings)
 
 
 async def test_the_provisional_best_are_told_best_first(flock: Path, server: OpenAIServer) -> None:
@@ -146,9 +148,10 @@ async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) 
     """Judgments of the interrupted turn are carried and not paid again; together nothing is
     left."""
     settings = settings_for(server, pack_size=1, concurrency=4)
-    first = await ask_paced(
-        flock, server, settings, pace=(1.2, 0.2), holds=lambda paced: paced.coverage.judged
-    )
+    for attempt in slower_attempts():
+        with attempt:
+            first = await ask_paced(flock, server, settings, pace=(1.2, 0.2), attempt=attempt)
+            attempt.needs(first.coverage.judged, "no memory was judged")
     server.latency_s = 0.0
     async with Pipeline.open(flock, settings) as pipeline:
         second = await pipeline.resume(first.turn_id)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.limited_server import LimitedServer
+from tests.waiting import slower_attempts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
 from xscore.records.calls import Stage
@@ -111,20 +112,21 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
 async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) -> None:
     """The turn ends in time; its warnings say that no call was answered, and the last error."""
     settings = at_closed_port(attempts=5)
-    # On a machine that calls nobody in the shorter time it has more.
-    for deadline_s in (1.5, 3.0):
-        async with Pipeline.open(
-            shop, replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
-        ) as pipeline:
-            await pipeline.index()
-            answer = await pipeline.ask(TASK, answer=False)
-        if answer.spent(Stage.JUDGE).attempts:
-            break
-    assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
-    assert any(
-        "no judging call was answered" in warning and "no connection" in warning
-        for warning in answer.warnings
-    )
+    # The calls, with five attempts each, last longer than either deadline.
+    for attempt in slower_attempts(1, 2):
+        with attempt:
+            deadline_s = 1.5 * attempt.slowness
+            async with Pipeline.open(
+                shop, replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
+            ) as pipeline:
+                await pipeline.index()
+                answer = await pipeline.ask(TASK, answer=False)
+            assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
+            attempt.needs(answer.spent(Stage.JUDGE).attempts, "no call was begun")
+            assert any(
+                "no judging call was answered" in warning and "no connection" in warning
+                for warning in answer.warnings
+            )
 
 
 async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:

@@ -15,7 +15,7 @@ from tests.pipeline.conftest import TASK, ask
 from tests.pipeline.test_decision_turns import scores, settings_for
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
-from tests.waiting import count_rows, wait_until
+from tests.waiting import count_rows, slower_attempts, wait_until
 from xscore.cli.answer_account import render_cost_line
 from xscore.pipeline.build import Pipeline
 from xscore.providers.scripted import ShownMemory
@@ -135,13 +135,13 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
         return answer.coverage.unjudged, draws.drawn, draws.missed
 
     assert await again(BudgetSettings(max_usd=cost_usd / 100 * 99), 0.0) == missed
-    # On a machine that is too slow for the first answers, all takes four times as long.
-    accounts = []
-    for slower in (1.0, 4.0, 16.0):
-        accounts.append(await again(BudgetSettings(deadline_s=2.2 * slower), slower))
-        if accounts[-1] == missed:
-            break
-    assert accounts[-1] == missed
+    for attempt in slower_attempts():
+        with attempt:
+            latency_s = 1.0 * attempt.slowness
+            account = await again(BudgetSettings(deadline_s=2.2 * latency_s), latency_s)
+            assert account[1] == 0, "nothing is sent again beyond the deadline"
+            attempt.needs(account[0] == 0, f"{account[0]} memories were not judged")
+            assert account == missed
 
 
 def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: DecisionServer) -> None:

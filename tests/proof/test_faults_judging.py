@@ -2,6 +2,7 @@
 or paid twice."""
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 from msgspec.structs import replace
@@ -27,8 +28,8 @@ from tests.servers import Fault
 from xscore.records.calls import Stage
 from xscore.records.turn import Scope
 
-MOST_TURNS = 8
-"""How often a deadline is looked at until one turn keeps it."""
+DEADLINE_TURNS = 7
+"""In how many turns a deadline is looked at. A busy machine holds up a call of some of them."""
 
 
 def test_no_fault_goes_without_a_row() -> None:
@@ -118,9 +119,8 @@ async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fau
     """Silence and slow drips end within half a second of a call's deadline, the first and a longer
     one."""
     late_s: list[float] = []
-    # A busy machine may hold up a call of one turn, but not of each.
-    while not late_s or (late_s[-1] > 0.5 and len(late_s) < MOST_TURNS):
-        one_pack = replace(TASK, task=f"turn {len(late_s)}", scope=Scope(paths=("tides/dusk.py",)))
+    for number in range(DEADLINE_TURNS):
+        one_pack = replace(TASK, task=f"turn {number}", scope=Scope(paths=("tides/dusk.py",)))
         with host_of_dialect(dialect) as host:
             host.misbehave(fault, times=ALWAYS)
             ended = await ask(
@@ -128,12 +128,12 @@ async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fau
             )
             assert ended.answer.exit_code == 1 and ended.causes == {"provider"}
         timeouts_s = [seconds for _, seconds, outcome in attempts(root) if outcome == "timeout"]
-        assert len(timeouts_s) == 2 * (len(late_s) + 1), "one call, and one retry"
+        assert len(timeouts_s) == 2 * (number + 1), "one call, and one retry"
         # A loopback host is given twice the time at the second try.
         first_s, second_s = timeouts_s[-2:]
         assert first_s >= 0.5 and second_s >= 1.0
         late_s.append(max(first_s - 0.5, second_s - 1.0))
-    assert late_s[-1] <= 0.5
+    assert median(late_s) <= 0.5, late_s
 
 
 @EACH_DIALECT

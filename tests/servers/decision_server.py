@@ -21,6 +21,8 @@ from xscore.providers.scripted import shown_memories
 
 Reply = dict[str, Any]
 CHARS_PER_TOKEN = 3.6
+PATIENCE_S, STEP_S = 60.0, 0.01
+"""How long a call is held at most, and how often it is looked whether it still must be."""
 
 
 class DecisionServer(ThreadedServer):
@@ -45,6 +47,8 @@ class DecisionServer(ThreadedServer):
         self.spoil: Callable[[Reply], Reply | bytes] = lambda reply: reply
         self.status: Callable[[Reply], tuple[int, str] | None] = lambda body: None
         """Body of a request -> status and message of its refusal."""
+        self.may_reply: Callable[[], bool] = lambda: True
+        """Every call waits until this is true, or for `PATIENCE_S`."""
         self.headers: dict[str, str] = {}
         self.bodies: list[Reply] = []
         self.keep_bodies = True
@@ -164,6 +168,7 @@ class DecisionServer(ThreadedServer):
             return refused
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
+        await self._wait_until_it_may()
         self.tokens += tokens
         self.questions += len(questions)
         answers, places = [], []
@@ -178,6 +183,12 @@ class DecisionServer(ThreadedServer):
         self.judged.update(places)
         data = spoiled if isinstance(spoiled, bytes) else json.dumps(spoiled).encode()
         return web.Response(body=data, content_type="application/json", headers=self.headers)
+
+    async def _wait_until_it_may(self) -> None:
+        waited_s = 0.0
+        while not self.may_reply() and waited_s < PATIENCE_S:
+            await asyncio.sleep(STEP_S)
+            waited_s += STEP_S
 
     def _refused(self, request: web.Request, body: Reply, tokens: int) -> web.Response | None:
         if (

@@ -90,13 +90,22 @@ async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> No
 async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) -> None:
     """Fifty threads wake it at once; one process runs, and all started processes are reaped."""
     await cut_short(flock, host)
-    host.latency_s = 2.0
+    is_seen = False
+    host.latency_s, host.requests = 0.0, 0
+    host.judged.clear()
+    host.may_reply = lambda: is_seen
     with ThreadPoolExecutor(50) as pool:
         assert all(pool.map(lambda _: wake(flock), range(50)))
-    wait_until(lambda: "judging" in status(flock).doing)
-    # One started without the lease ends by itself, if not before the one with it.
-    wait_until(lambda: {*processes_in(flock)} <= {status(flock).pid})
+    wait_until(lambda: host.in_flight and "judging" in status(flock).doing)
+    runner = status(flock).pid
+    assert runner is not None
+    # One started without the lease ends by itself; the one with it waits for the host.
+    wait_until(lambda: processes_in(flock) == [runner])
+    assert status(flock).pid == runner
+    assert rows(flock, "SELECT count(*) FROM runner") == [(1,)]
+    is_seen = True
     wait_until(lambda: has_ended(flock))
+    assert [count for name, count in host.judged.items() if "sheep" in name] == [1] * 40
     wait_until(lambda: not zombies())
 
 

@@ -12,7 +12,7 @@ PATIENCE_S = 60.0
 _FIRST, _LAST = 10_000, 32_000
 _begin = _FIRST + os.getpid() * 101 % (_LAST - _FIRST)
 _ports = chain(range(_begin, _LAST), range(_FIRST, _begin))
-"""Each is given once."""
+"""Each is given once by this process."""
 
 
 def not_here(program: str, how: str) -> None:
@@ -23,8 +23,12 @@ def not_here(program: str, how: str) -> None:
 
 
 def free_port() -> int:
-    """Return a free port on loopback that nobody else takes, also while its server is down: not one
-    that the system gives to outgoing connections, nor soon one of another process of tests."""
+    """Return a port on loopback that was free a moment ago, and that this process gives once.
+
+    It is below those that the system gives to outgoing connections, and each process of tests
+    begins elsewhere, so another program seldom takes it before its server does, or while that is
+    down; nothing keeps it from doing so.
+    """
     for port in _ports:
         with socket.socket() as listener, suppress(OSError):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -57,7 +57,9 @@ def test_a_store_of_somebody_else_is_forbidden(repository: Path) -> None:
         (user_data_dir(None) / "trust.json").unlink()
         refused = served.ask("")
         assert refused.status == 403
-        assert b"not made by you" in refused.read()
+        page = refused.read()
+        assert refused.headers.get_content_type() == "text/html"
+        assert b"xscore store trust" in page
 
 
 def test_without_a_store_the_pages_say_so(tmp_path: Path) -> None:
