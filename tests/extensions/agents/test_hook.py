@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 
 import pytest
 from msgspec.structs import replace
 
-from tests.conftest import MakeRepo, store_dir, store_file
+from tests.conftest import MakeRepo, commit_all, store_dir, store_file, write_files
 from tests.extensions.agents.crowded_core import crowded_core, deadline_beside
 from tests.extensions.agents.hook_process import (
     FILES,
@@ -28,6 +29,7 @@ from tests.extensions.agents.hook_process import (
     xscore,
 )
 from tests.receipts import ANSWER
+from tests.waiting import slower_attempts
 from xscore.extensions.agents.hook_call import INDEXING
 from xscore.extensions.agents.hook_run import REFUSED
 from xscore.extensions.agents.prompt_event import turn_problem
@@ -37,8 +39,9 @@ from xscore.records.receipt import Coverage, UnjudgedAccount
 from xscore.store.hook_state import hook_state_file, may_advise, read_hook_state
 
 PATIENCE_S = 60.0
-MOST_HOOKS = 6
-"""How often a hook is run until one keeps its time, which a busy machine does not give to each."""
+HOOKS = 3
+DEADLINE_S, READING_S = 20.0, 2.0
+"""A turn's deadline here, and how long a hook waits for its message."""
 
 SCRIPT = {"default": 0.05, "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}]}
 
@@ -48,7 +51,7 @@ def judged_by_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process uses a scripted judge and a long deadline: speed is not tested here."""
     (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", f"scripted:{tmp_path / 'script.json'}")
-    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "20")
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", str(DEADLINE_S))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
 
@@ -272,17 +275,16 @@ def test_a_signal_ends_a_hook_with_0(root: Path, number: signal.Signals) -> None
 def test_an_agent_that_says_nothing_is_not_waited_for(root: Path) -> None:
     """A hook ends within a second of its deadline, also while it reads; Python's start comes before
     its clock."""
-    # A busy machine may hold up one hook, but not each.
-    for _ in range(MOST_HOOKS):
+    late_s: list[float] = []
+    for _ in range(HOOKS):
         begun = time.monotonic()
         run_hook("prompt", b"", cwd=root)
         start_s, begun = time.monotonic() - begun, time.monotonic()
         with begin_hook(root) as process:
             assert process.wait(PATIENCE_S) == 0
-        is_in_time = time.monotonic() - begun < 2.0 + 1.0 + 2 * start_s
-        if is_in_time:
-            break
-    assert is_in_time
+        late_s.append(time.monotonic() - begun - READING_S - 2 * start_s)
+    # A busy machine may hold up one of them, but none for as long as a turn's deadline.
+    assert median(late_s) < 1.0 and max(late_s) < DEADLINE_S - READING_S, late_s
 
 
 @pytest.mark.verify
@@ -307,24 +309,31 @@ def test_an_agent_that_reads_nothing_is_not_waited_for(
 
 
 @pytest.mark.verify
-def test_a_busy_machine_gets_what_there_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_gets_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With six processes spinning on its core a keyless hook still adds its places, before the
     agent stops waiting."""
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", "lexical")
     with crowded_core(6) as core:
-        for attempt in range(MOST_HOOKS):
-            # What else the machine does is no part of the promise.
-            deadline = deadline_beside(core, 6, deadline_s=2.0)
-            monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
-            done = run_hook(
-                "prompt",
-                message(root, session_id=f"s{attempt}"),
-                before=lambda: os.sched_setaffinity(0, {core}),
-            )
-            text = added(done)
-            if "cart.py:1-3" in text:
-                break
-    assert "cart.py:1-3" in text
+
+        def beside() -> None:
+            os.sched_setaffinity(0, {core})
+
+        for attempt in slower_attempts():
+            with attempt:
+                root = tmp_path / f"busy_{attempt.number}"
+                root.mkdir()
+                write_files(root, FILES)
+                build_index(commit_all(root))
+                # What else the machine does is no part of the promise.
+                deadline = deadline_beside(core, 6, deadline_s=2.0 * attempt.slowness)
+                monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
+                texts = [
+                    added(run_hook("prompt", message(root, session_id=f"s{n}"), before=beside))
+                    for n in range(HOOKS)
+                ]
+                late = texts.count("")
+                assert late + sum("cart.py:1-3" in text for text in texts) == HOOKS
+                attempt.needs(not late, f"{late} of {HOOKS} prompts got nothing")
 
 
 @pytest.mark.parametrize("event", ["pre-tool", pytest.param("prompt", marks=pytest.mark.verify)])

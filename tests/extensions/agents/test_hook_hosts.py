@@ -7,15 +7,17 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo, store_dir
+from tests.conftest import MakeRepo, commit_all, store_dir, write_files
 from tests.extensions.agents.crowded_core import crowded_core, deadline_beside
 from tests.extensions.agents.hook_process import added, build_index, message, run_hook, xscore
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
+from tests.waiting import PATIENCE_S, count_rows, slower_attempts, wait_until
 
 FILES = {
     f"shop/part_{number}.py": (
@@ -91,45 +93,54 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
             return [added(done.result()) for done in hooks]
 
     with crowded_core(5) as core:
-        for run in range(6):
-            # What else the machine does is no part of the promise.
-            deadline = deadline_beside(core, 5, deadline_s=2.0)
-            monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
-            texts = four_at_once(run, core)
-            if all("only matched words" in text for text in texts):
-                break
-    assert all("only matched words" in text for text in texts), [text[:80] for text in texts]
+        for attempt in slower_attempts():
+            with attempt:
+                # What else the machine does is no part of the promise.
+                deadline = deadline_beside(core, 5, deadline_s=2.0 * attempt.slowness)
+                monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
+                texts = four_at_once(attempt.number, core)
+                ranked = [text for text in texts if "only matched words" in text]
+                assert all(ranked_or_late in ("", *ranked) for ranked_or_late in texts)
+                attempt.needs(len(ranked) == 4, f"{4 - len(ranked)} of four added nothing")
+
+
+def is_background_idle(root: Path) -> bool:
+    """Whether `xscore status` names no background process."""
+    return "none" in xscore(root, "status").partition("background")[2].splitlines()[0]
 
 
 @pytest.mark.verify
 def test_what_the_deadline_left_is_found_by_the_next_prompt(
-    root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host is too slow for the first prompt; the background finishes its turn, and the next one
     has it."""
-    # On a machine that begins no turn in time, or is busy, the prompt has four times as long.
-    for deadline_s in (1.5, 6.0, 24.0):
-        monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", str(deadline_s))
-        host.latency_s = 2 * deadline_s
-        begun = time.monotonic()
-        run_hook("prompt", b"", cwd=root)
-        start_s, begun = time.monotonic() - begun, time.monotonic()
-        first = run_hook("prompt", message(root, session_id=f"s{deadline_s}"))
-        # And the start of Python, before its clock runs, which takes longer on a busy machine.
-        is_in_time = time.monotonic() - begun < deadline_s + 1.0 + 2 * start_s
-        assert first.returncode == 0
-        host.latency_s = 0.0
-        patience = time.monotonic() + 60
-        while "none" not in xscore(root, "status").partition("background")[2].splitlines()[0]:
-            assert time.monotonic() < patience
-            time.sleep(0.3)
-        if is_in_time and host.questions >= len(FILES):
-            break
-    assert is_in_time
-    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "60")
-    assert host.questions >= len(FILES)
-    assert "xscore judged all" in added(run_hook("prompt", message(root, session_id="another")))
-    assert json.loads(xscore(root, "history", "show", "--json"))["coverage"]["judged"] == 0
+    judged_at(host.url, monkeypatch)
+    for attempt in slower_attempts():
+        with attempt:
+            root, deadline_s = tmp_path / f"repo_{attempt.number}", 1.5 * attempt.slowness
+            root.mkdir()
+            write_files(root, FILES)
+            build_index(commit_all(root))
+            monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", str(deadline_s))
+            host.latency_s, host.questions = 3_600.0, 0
+            begun = time.monotonic()
+            run_hook("prompt", b"", cwd=root)
+            start_s, begun = time.monotonic() - begun, time.monotonic()
+            first = run_hook("prompt", message(root))
+            took_s = time.monotonic() - begun
+            host.latency_s = 0.0
+            assert first.returncode == 0 and took_s < deadline_s + PATIENCE_S
+            wait_until(partial(is_background_idle, root))
+            attempt.needs(count_rows(root, "turn"), "the hook began no turn")
+            assert host.questions >= len(FILES)
+            monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "60")
+            second = added(run_hook("prompt", message(root, session_id="another")))
+            assert "xscore judged all" in second
+            shown = json.loads(xscore(root, "history", "show", "--json"))
+            assert shown["coverage"]["judged"] == 0
+            # And the start of Python, before its clock runs, which takes longer on a busy machine.
+            attempt.needs(took_s < deadline_s + 1.0 + 2 * start_s, f"the hook took {took_s:.1f} s")
 
 
 def test_a_host_that_is_down_leaves_words_alone(
