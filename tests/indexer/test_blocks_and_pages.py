@@ -174,6 +174,44 @@ def test_the_script_of_a_page_is_code() -> None:
     assert unseen_lines("shop/Pay.vue", VUE) == []
 
 
+CARD = """<script>
+  import Price from './Price.svelte';
+  let { item } = $props();
+</script>
+
+<article class="card">
+  <Price amount={item.price} />
+</article>
+"""
+
+
+def test_a_short_component_without_functions_is_one_memory(index: Index) -> None:
+    """It is named by its file, holds what it imports, and no tag of a script is a memory."""
+    pieces = pieces_of("src/Card.svelte", CARD)
+    assert [(name, piece.start, piece.end) for name, piece in pieces.items()] == [
+        ("module:Card", 0, 7)
+    ]
+    assert pieces["module:Card"].facts.imports == ("./Price.svelte",)
+    assert list(pieces_of("src/Nav.vue", "<script>\nlet a\n</script>\n<p>{{ a }}</p>\n")) == [
+        "module:Nav"
+    ]
+    index.of({"src/Card.svelte": CARD, "src/Price.svelte": "<p>{amount}</p>\n"})
+    assert index.edges("imports") == {("f_src/Card.svelte", "f_src/Price.svelte")}
+
+
+def test_the_tag_of_a_script_is_no_memory() -> None:
+    """A tag without markup beside it stays with the code; markup below it has a name of its own."""
+    rows = "  <p>text</p>\n" * 70
+    page = CARD.replace("</article>", f"{rows}</article>")
+    pieces = pieces_of("src/Card.svelte", page)
+    assert list(pieces)[:2] == ["module:imports", "article"]
+    assert pieces["module:imports"].text.startswith("<script>\n")
+    assert unseen_lines("src/Card.svelte", page) == []
+    last = "<script>\nfunction pay() {\n  return 1\n}\n</script>\n"
+    assert list(pieces_of("a.html", last)) == ["pay"]
+    assert unseen_lines("a.html", last) == []
+
+
 @pytest.mark.parametrize("closing", ["", "</scr", "</script"])
 def test_a_page_that_ends_inside_a_script_loses_nothing(closing: str) -> None:
     """Unclosed scripts, data and templates stay text."""

@@ -24,6 +24,8 @@ from xscore.store.encoded_files import FileMentions
         ("../../x", "src/a.js", "/", ""),
         ("express", "src/a.js", "/", "express"),
         ("@/lib/x", "src/a.ts", "/", "/lib/x"),
+        ("$lib/x", "src/a.ts", "/", "/lib/x"),
+        ("$library/x", "src/a.ts", "/", "$library/x"),
         ("#db", "src/a.ts", "/", ":db"),
     ],
 )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "29"
+INDEX_VERSION = "30"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed
 again."""
 _SAMPLE = 1_000

@@ -49,6 +49,8 @@ def module_reference(
         return ":" + module[1:].partition("?")[0]
     if module.startswith(("@/", "~/")):  # what bundlers call the folder of the sources
         module = module[1:]
+    if module.startswith("$lib/"):  # what SvelteKit calls the folder `lib` of the sources
+        module = "/" + module[1:]
     return module.split("?")[0]
 
 

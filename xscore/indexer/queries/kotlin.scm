@@ -6,6 +6,10 @@
 (function_declaration name: (_) @name (function_body) @body) @function
 (function_declaration [(user_type . (identifier) @owner) (nullable_type (user_type . (identifier) @owner))]
   . name: (_) @name (function_body) @body) @function
+; On the top level a function without a body is one that every platform has (`expect`) or another language (`external`).
+(source_file (function_declaration name: (_) @name) @function)
+(source_file (function_declaration [(user_type . (identifier) @owner) (nullable_type (user_type . (identifier) @owner))]
+  . name: (_) @name) @function)
 (secondary_constructor "constructor" @name (block) @body) @function
 (type_alias type: (_) @name) @alias
 
