@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.indexer.conftest import Index, pieces_of, unseen_lines
+from xscore.indexer.embedded import CELL, MARKDOWN_CELL
 from xscore.indexer.languages import language_of
 from xscore.records.memory import Kind
 from xscore.store.file_bodies import read_with_bodies
@@ -351,3 +352,29 @@ def test_names_of_variants() -> None:
         "make",
         "text",
     ]
+
+
+def _cells(*cells: tuple[str, str]) -> str:
+    return "\n".join(f"{kind}\n{text}" for kind, text in cells) + "\n"
+
+
+def test_a_heading_alone_goes_with_the_code_below_it() -> None:
+    """Twelve notebooks with a cell `## Load the weights` have no twelve memories that say only
+    this."""
+    text = _cells(
+        (MARKDOWN_CELL, "# Model\n"),
+        (MARKDOWN_CELL, "It is small.\n"),
+        (MARKDOWN_CELL, "## Load the weights"),
+        (CELL, "def load(model):\n    return model\n"),
+        (MARKDOWN_CELL, "## Use it"),
+        (CELL, "model = load(1)\n"),
+        (MARKDOWN_CELL, "## The end"),
+    )
+    pieces = pieces_of("a.ipynb", text)
+    assert list(pieces) == ["Model", "load", "module:model", "The end"]
+    assert pieces["Model"].text == "# Model\n\n\nIt is small."
+    load = pieces["load"]
+    assert load.text == "## Load the weights\n\ndef load(model):\n    return model"
+    assert (load.facts.docstring, load.title) == ("Load the weights", "load: Load the weights")
+    assert (load.kind, load.start + 1) == (Kind.FUNCTION, 7)
+    assert pieces["module:model"].facts.defines == ("model",)

@@ -43,6 +43,7 @@ _LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {
 }
 """What `lang` or `type` of a script says -> the language; data and templates are none."""
 CELL, MARKDOWN_CELL = "# %%", "# %% [markdown]"
+_HEADING = re.compile(r"#{1,6}[^\n]{0,500}")
 _CELL_TYPE = re.compile(r'"cell_type": "(\w+)"\Z')
 
 Cut = tuple[list[MemoryDraft], list[NameUse]]
@@ -228,27 +229,71 @@ def _rows_in_place(text: str) -> list[str]:
 
 
 def cut_cells(source: SourceFile) -> Cut:
-    """Cut each cell of a notebook's script: prose by heading, code into functions and blocks."""
+    """Cut a notebook's script: its prose by heading, the code of a cell into functions and blocks.
+
+    Prose runs on from cell to cell. A heading that stands alone above code goes with the code.
+    """
     lines = source.lines
     starts = [row for row, line in enumerate(lines) if line in (CELL, MARKDOWN_CELL)]
     first = starts[0] if starts else len(lines)
     drafts: list[MemoryDraft] = cut_rows(source, 0, first - 1)
     uses: list[NameUse] = []
-    for start, following in zip(starts, [*starts[1:], len(lines)], strict=True):
-        body = lines[start + 1 : following]
+    for start, following, is_prose in _cell_runs(lines, starts):
+        body = ["" if line == MARKDOWN_CELL else line for line in lines[start + 1 : following]]
         if not "".join(body).strip():
             continue
         part = replace(source, text="\n" * (start + 1) + "\n".join(body))
-        if lines[start] == MARKDOWN_CELL:
+        if is_prose:
             drafts += cut_prose(part, None)
             continue
         cut = _cut_part(part, "python")
         if cut is None:
             drafts += cut_rows(part, 0, len(part.lines) - 1)
             continue
-        drafts += cut[0]
+        if cut[0] and drafts and _is_heading_above(drafts[-1], start):
+            drafts += _with_heading(cut[0], drafts.pop())
+        else:
+            drafts += cut[0]
         uses += cut[1]
     return _in_order(drafts), uses
+
+
+def _cell_runs(lines: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the first row, the row after the last, and whether it is prose, of each cell of code
+    and of each run of cells with prose."""
+    begins = [
+        row
+        for row, before in zip(starts, [-1, *starts[:-1]], strict=True)
+        if before < 0 or not lines[row] == lines[before] == MARKDOWN_CELL
+    ]
+    for start, following in zip(begins, [*begins[1:], len(lines)], strict=True):
+        yield start, following, lines[start] == MARKDOWN_CELL
+
+
+def _is_heading_above(draft: MemoryDraft, row: int) -> bool:
+    """Whether a draft is nothing but one heading, with no code between it and a cell."""
+    is_heading = draft.kind is Kind.DOC and _HEADING.fullmatch(draft.text) is not None
+    return is_heading and draft.end < row
+
+
+def _with_heading(drafts: Sequence[MemoryDraft], heading: MemoryDraft) -> list[MemoryDraft]:
+    """Give a heading to the outermost of the drafts below it, whose documentation it is if it has
+    none."""
+    first = min(drafts, key=lambda draft: (draft.start, -draft.end))
+    facts = first.facts
+    title = first.title
+    if not facts.docstring:
+        words = heading.text.strip("# ")
+        facts = replace(facts, docstring=words)
+        title = f"{first.entity}: {words}"
+    wider = replace(
+        first,
+        text=f"{heading.text}\n\n{first.text}",
+        title=title,
+        facts=facts,
+        start=heading.start,
+    )
+    return [wider if draft is first else draft for draft in drafts]
 
 
 def _in_order(drafts: Sequence[MemoryDraft]) -> list[MemoryDraft]:
