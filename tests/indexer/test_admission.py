@@ -53,6 +53,7 @@ def test_built_in_classes() -> None:
         (bytes(range(1, 32)) * 100 + b"\xff", "a.txt", "binary"),
         (b"x" * 6000, "a.js", "long_lines"),
         (b'{"a": 1}\n' * 20_000, "a.json", "data"),
+        (b"th e\n" * 5_000, "vocab.bpe", "data"),
         (b'{"mcpServers": {"xscore": {}}}', ".mcp.json", "agent_setup"),
     ],
 )

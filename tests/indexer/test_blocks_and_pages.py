@@ -376,5 +376,5 @@ def test_a_heading_alone_goes_with_the_code_below_it() -> None:
     load = pieces["load"]
     assert load.text == "## Load the weights\n\ndef load(model):\n    return model"
     assert (load.facts.docstring, load.title) == ("Load the weights", "load: Load the weights")
-    assert (load.kind, load.start + 1) == (Kind.FUNCTION, 7)
+    assert (load.kind, load.start) == (Kind.FUNCTION, 7)
     assert pieces["module:model"].facts.defines == ("model",)

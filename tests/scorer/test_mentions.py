@@ -55,6 +55,14 @@ def strengths(task: str, errors: str = "") -> dict[str, float]:
     }
 
 
+def test_how_a_text_begins_is_no_name() -> None:
+    """`flush` is near a function `flus_h`, but not a window of words that begins with `flus h`."""
+    mentions = find_mentions("why does `flush` block?", "")
+    function = memory("vocab.py", "flus_h")
+    window = memory("vocab.bpe", "flus h")._replace(kind=Kind.TEXT)
+    assert list(find_named(mentions, [window, function])) == [function.id]
+
+
 def test_a_qualified_name_points_at_its_bearer_alone() -> None:
     """`Store.write` is not `Log.write`."""
     assert list(strengths("why does `Store.write` block?")) == ["cache/writer.py::Store.write"]

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xscore.indexer.first_lines import declared_encoding
+from xscore.indexer.languages import PLAIN_TEXT, language_of
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.globs import GlobList
@@ -93,6 +94,8 @@ _BY_SUFFIX: dict[str, str] = {}
 for _reason, _suffixes in _CLASSES.items():
     _BY_SUFFIX |= dict.fromkeys(_suffixes.split(), _reason)
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
+_WORD_LIST_ROWS, _WORD_LIST_ROW_CHARS = 5_000, 12
+"""From how many rows a plain text is a list of words, if they have so few characters on average."""
 _ROWS_A_LONG_LINE = 100
 """A file with so many rows for each of its long ones is no data, however long those are."""
 _KEPT_OF_LONG_LINE = 500
@@ -211,13 +214,21 @@ def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
     if "\0" in text:
         raise FileRefused("binary")
     text = _without_long_lines(text, max_line_chars)
-    if len(data) > DATA_BYTES and path.lower().endswith(_STRUCTURED):
+    is_structured = len(data) > DATA_BYTES and path.lower().endswith(_STRUCTURED)
+    if is_structured or _is_word_list(text, path):
         raise FileRefused("data")
     if re.match(_BASELINE, text):
         raise FileRefused("baseline")
     if re.search(_AGENT_SETTINGS, path) and "xscore" in text:
         raise FileRefused("agent_setup")
     return text
+
+
+def _is_word_list(text: str, path: str) -> bool:
+    """Whether a file of no known language is a list of words, such as a tokenizer's vocabulary."""
+    rows = text.count("\n")
+    is_list = rows >= _WORD_LIST_ROWS and len(text) <= _WORD_LIST_ROW_CHARS * rows
+    return is_list and language_of(path) is PLAIN_TEXT
 
 
 def _without_long_lines(text: str, max_line_chars: int) -> str:

@@ -58,28 +58,29 @@ class Places(Struct):
     """They passed, and all places were taken."""
     words: Mapping[str, AbstractSet[str]] = {}
     """Of the memories that may be copies, by id."""
-    _heads: dict[tuple[str, ...], Ranked] = field(default_factory=dict)
-    """What stands for a group: the tests of a file, a test or function and its copies."""
+    _heads: dict[tuple[str, ...], list[Ranked]] = field(default_factory=dict)
+    """What stands for a group: the tests of a file, a test or function and its copies. Some of one
+    name are no copies of each other."""
 
     def head_of(self, ranked: Ranked) -> Ranked | None:
         """Return the memory behind which this one stands; None: it needs a place of its own."""
         candidate = ranked.candidate
         if candidate.kind is Kind.TEST:
-            first_test = self._heads.get(("tests", candidate.path))
-            if first_test:
-                return first_test
+            first_tests = self._heads.get(("tests", candidate.path))
+            if first_tests:
+                return first_tests[0]
         for key in copy_keys(candidate):
-            head = self._heads.get(key)
             least = SAME_LIKENESS if key == name_key(candidate) else COPY_LIKENESS
-            if head is not None and self._are_alike(candidate, head.candidate, least=least):
-                return head
+            for head in self._heads.get(key, ()):
+                if self._are_alike(candidate, head.candidate, least=least):
+                    return head
         return None
 
     def fold(self, ranked: Ranked, head: Ranked) -> None:
         """Let a memory stand behind another; after a copied test the rest of its file does too."""
         self.behind.setdefault(head.candidate.id, []).append(ranked)
         if ranked.candidate.kind is Kind.TEST:
-            self._heads.setdefault(("tests", ranked.candidate.path), head)
+            self._heads.setdefault(("tests", ranked.candidate.path), [head])
 
     def _are_alike(self, candidate: Candidate, head: Candidate, *, least: float) -> bool:
         if candidate.path == head.path:
@@ -95,9 +96,9 @@ class Places(Struct):
         candidate = ranked.candidate
         self.taken.append(ranked)
         if candidate.kind is Kind.TEST:
-            self._heads.setdefault(("tests", candidate.path), ranked)
+            self._heads.setdefault(("tests", candidate.path), [ranked])
         for key in copy_keys(candidate):
-            self._heads.setdefault(key, ranked)
+            self._heads.setdefault(key, []).append(ranked)
 
 
 def compose(

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from xscore.platform.near_names import nearest_names
 from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import Candidate
-from xscore.records.memory import BLOCK_NAME
+from xscore.records.memory import BLOCK_NAME, Kind
 
 QUALIFIED = 0.9
 """Strength of `Store.write` for the one memory so called."""
@@ -213,7 +213,9 @@ def _by_near_name(
 ) -> Iterator[tuple[Candidate, float, str]]:
     bearers: dict[str, list[Candidate]] = {}
     for candidate in candidates:
-        bearers.setdefault(_last_name(candidate), []).append(candidate)
+        # The name of a window of text is just how it begins.
+        if candidate.kind is not Kind.TEXT:
+            bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
     if not long_enough:
