@@ -51,6 +51,19 @@ def ask(
     return take([*command, "ask", task, "--no-answer", "--json", "--quiet"], root, environment)
 
 
+def servers_environment(*, host: str, server: str) -> dict[str, str]:
+    """Return the environment of a command that asks this judge and shares through this server."""
+    return os.environ | {
+        "SYSTEMONE_BASE_URL": host,
+        "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0",
+        "XSCORE_JUDGE_PROBE": "0",
+        "XSCORE_JUDGE_REASON_MODEL": "none",
+        "XSCORE_MEMORY_OBSERVE": "false",
+        "XSCORE_SHARED_URL": server,
+        "XSCORE_SHARED_TIMEOUT_S": "30",
+    }
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser()
@@ -66,15 +79,7 @@ def main() -> int:
         server = KINDS[options.server](folder / "server")
         stack.callback(server.kill)
         host = stack.enter_context(DecisionServer(score=lambda _memory, _turn: 4))
-        settings = os.environ | {
-            "SYSTEMONE_BASE_URL": host.url,
-            "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0",
-            "XSCORE_JUDGE_PROBE": "0",
-            "XSCORE_JUDGE_REASON_MODEL": "none",
-            "XSCORE_MEMORY_OBSERVE": "false",
-            "XSCORE_SHARED_URL": server.url,
-            "XSCORE_SHARED_TIMEOUT_S": "30",
-        }
+        settings = servers_environment(host=host.url, server=server.url)
         warm, cold = folder / "warm" / "code", folder / "cold" / "code"
         write_tree(warm, options.memories)
         commit_tree(warm)

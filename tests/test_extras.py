@@ -13,7 +13,7 @@ from tests.extensions.sessions.session_writers import CodexLog
 from tests.plain_environment import ROOT, PlainEnvironment
 
 EXTRA_ONLY = ("polars", "numpy", "zstandard", "mcp")
-NAMED = re.compile(r"(?:require_extra|install_hint)\(\s*[\"']([a-z]+)[\"']")
+NAMED = re.compile(r"(?:require_extra|install_hint)\(\s*[\"']([a-z-]+)[\"']")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import MakeRepo, commit_all, git, write_files
 from tests.indexer.conftest import Index, connection, index
 from xscore.indexer.discovery import discover_files
-from xscore.platform.git import recent_commits, run_git, working_diff
+from xscore.platform.git import run_git, working_diff
 from xscore.platform.git_folder import (
     DETACHED_HEAD,
     claims_git,
@@ -21,6 +21,7 @@ from xscore.platform.git_folder import (
     head_branch,
     working_branch,
 )
+from xscore.platform.git_log import recent_commits
 from xscore.platform.paths import find_root
 
 __all__ = ["connection", "index"]

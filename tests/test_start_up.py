@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import commit_all
 from tests.servers import AnthropicServer, OpenAIServer
 from tests.servers.decision_server import DecisionServer
 
@@ -49,8 +50,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'def total(items):\n    """Sum prices."""\n    return sum(items)\n'
     )
     (home / "script.json").write_text(json.dumps({"default": 0.9}))
-    subprocess.run(["git", "init", "-q"], cwd=home / "repo", check=True)
-    modules_loaded(home / "repo", "index")
+    commit_all(home / "repo")
+    # The first turn after a commit reads git's log.
+    modules_loaded(home / "repo", "context", "Where are prices summed?")
     return home / "repo"
 
 

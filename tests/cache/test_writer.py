@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
@@ -83,16 +82,19 @@ async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None
 
     def hold(connection: Connection) -> None:
         locked.set()
-        free.wait(5)
+        free.wait(60)
 
     async with GroupCommit(path) as commits:
         commits.post(hold)
-        await asyncio.to_thread(locked.wait, 5)
+        await asyncio.to_thread(locked.wait, 60)
         for number in range(9):
             commits.post_item(note, number)
             commits.post(_insert_meta(f"k{number}"))
+        # It is queued when the lock is let go.
+        last = asyncio.ensure_future(commits.submit_item(note, 9))
+        await asyncio.sleep(0)
         free.set()
-        await commits.submit_item(note, 9)
+        await last
         assert commits.commits == 2
     assert calls == [list(range(10))]
 
@@ -196,8 +198,8 @@ def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
             text=True,
         )
         assert process.stdout is not None
-        acknowledged.add(process.stdout.readline().strip())
-        time.sleep(0.03 + 0.02 * run)
+        for _ in range(10 * run + 1):
+            acknowledged.add(process.stdout.readline().strip())
         process.send_signal(signal.SIGKILL)
         acknowledged |= {line.strip() for line in process.stdout if line.endswith("\n")}
         process.wait()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import count_rows, wait_until
 from xscore.platform import database
 from xscore.store.opening import connect_store
 
@@ -77,7 +78,9 @@ def test_after_every_kill_each_judgment_has_its_call_and_its_bill(tmp_path: Path
         ) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
-            time.sleep(dice.uniform(0.02, 0.3))
+            before = judged
+            wait_until(lambda before=before: count_rows(path, "judgment") > before, child)  # type: ignore[misc]  # the default binds this round's value
+            time.sleep(dice.uniform(0.0, 0.3))
             child.send_signal(signal.SIGKILL)
         with closing(connect_store(path)) as store, database.read_snapshot(store):
             counted = store.execute(

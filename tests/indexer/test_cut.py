@@ -39,6 +39,29 @@ def test_brackets_in_strings_nest_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        """a = '"' + [[[[[[[[ + '"'\n""",
+        """--"\n[[[[[[[[ -- "\n""",
+        """x = /"/ + [[[[[[[[ + /"/\n""",
+    ],
+)
+def test_quotes_that_are_no_strings_hide_no_nesting(line: str) -> None:
+    """Between quotes in characters, comments and patterns brackets nest, and grammars take time by
+    the square of them."""
+    _, _, note = cut_file(source_file("a.lua", line * 1_500, window_lines=60))
+    assert "nested more than" in note
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_unclosed_strings_are_skipped_in_time_by_their_length(quote: str) -> None:
+    """Of a megabyte of escaped quotes each would be looked at as the start of a string."""
+    text = f"{quote}\\" * 500_000 + "[" * 2_000
+    _, _, note = cut_file(source_file("a.py", text, window_lines=60))
+    assert "nested more than" in note
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "a+\n" * 15_000 + "1",

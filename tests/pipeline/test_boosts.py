@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost
+from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost, boosts_by_words
 from xscore.pipeline.joining import join
 from xscore.platform.clock import DAY_S
 from xscore.records.candidates import Candidate
@@ -229,6 +230,25 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
     assert capped.score == 0.65
     assert sum(boost.amount for boost in capped.boosts) == pytest.approx(0.15)
     assert capped.boosts[-1].because.endswith("(cut from +0.10: boosts add at most 0.15 together)")
+
+
+@pytest.mark.parametrize(("is_visible", "dependency"), [(False, 0.1501), (True, 0.1567)])
+def test_a_cut_that_nobody_sees_is_not_mentioned(*, is_visible: bool, dependency: float) -> None:
+    """Amounts that read the same before and after the cap say nothing of it, also by words, where
+    the cap has many digits."""
+    thresholds = Thresholds(0.05)
+    by_words = boosts_by_words(BoostSettings(), thresholds)
+    settings = replace(by_words, dependency=dependency * by_words.cap / 0.15)
+    of_model = replace(BoostSettings(), dependency=dependency)
+    outcomes = [outcome("a", 0.9), outcome("b", 0.5)]
+    lifted = ranked(outcomes, [calls("a", "b")], settings=of_model)["b"].boosts[0]
+    assert ("cut from +0.16" in lifted.because) is is_visible
+    outcomes = [outcome("a", 0.9), outcome("b", 0.04)]
+    lifted = ranked(outcomes, [calls("a", "b")], settings=settings, thresholds=thresholds)[
+        "b"
+    ].boosts[0]
+    assert lifted.amount == pytest.approx(by_words.cap)
+    assert "cut" not in lifted.because
 
 
 def test_duplicates_bring_their_links() -> None:

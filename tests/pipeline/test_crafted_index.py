@@ -11,7 +11,8 @@ from tests.index_files import VERSIONS, add_to_index
 from tests.pipeline.conftest import FILES, TASK, settings_for
 from tests.servers import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.platform.git import changed_files, recent_commits
+from xscore.platform.git import changed_files
+from xscore.platform.git_log import recent_commits
 from xscore.records.turn import Turn
 
 OUTSIDE_TEXT = "the diary of somebody else"

@@ -65,8 +65,8 @@ async def ask_paced(
     answer: bool = False,
 ) -> Answer:
     """Ask with a deadline at a host with latency; if the machine was too slow, retry with both four
-    times as long."""
-    for slower in (1, 4):
+    and sixteen times as long."""
+    for slower in (1, 4, 16):
         server.reset()
         deadline_s, server.latency_s = (slower * seconds for seconds in pace)
         paced = await ask(root, within(settings, deadline_s), answer=answer)
@@ -93,19 +93,19 @@ async def test_calls_that_would_end_too_late_are_not_begun(
     """Once the host's pace is known, no call is in flight at the deadline, so none is paid and cut
     off.
 
-    A busy machine may hold up a call of one run, but not of each of three.
+    A busy machine may hold up a call of one run, but not of each.
     """
     server.latency_s = 0.4
     cut: list[int] = []
-    for _ in range(3):
+    for _ in range(8):
         answer = await ask(
             flock,
             within(settings_for(server, pack_size=1, concurrency=4), 2.2),
             task=f"Sheep {cut}.",
         )
         cut.append(answer.spent(Stage.JUDGE).attempts - answer.spent(Stage.JUDGE).calls)
-        assert server.counts.judging_requests == answer.spent(Stage.JUDGE).attempts
         if not cut[-1]:
+            assert server.counts.judging_requests == answer.spent(Stage.JUDGE).attempts
             break
         server.reset()
         server.latency_s = 0.4
@@ -157,7 +157,10 @@ async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) 
     assert second.coverage.judged == first.coverage.unjudged
     assert second.coverage.cached == second.coverage.unjudged == 0
     assert second.answer is not None
-    assert max(server.counts.judgments.values()) == 1
+    # A busy machine may hold up a call until the deadline cuts it off.
+    judging = first.spent(Stage.JUDGE)
+    twice = [times for times in server.counts.judgments.values() if times > 1]
+    assert len(twice) <= judging.attempts - judging.calls and set(twice) <= {2}
 
 
 async def test_continue_takes_the_latest_turn(flock: Path, server: OpenAIServer) -> None:

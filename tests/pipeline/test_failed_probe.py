@@ -111,11 +111,15 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
 async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) -> None:
     """The turn ends in time; its warnings say that no call was answered, and the last error."""
     settings = at_closed_port(attempts=5)
-    async with Pipeline.open(
-        shop, replace(settings, budget=replace(settings.budget, deadline_s=1.5))
-    ) as pipeline:
-        await pipeline.index()
-        answer = await pipeline.ask(TASK, answer=False)
+    # On a machine that calls nobody in the shorter time it has more.
+    for deadline_s in (1.5, 3.0):
+        async with Pipeline.open(
+            shop, replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
+        ) as pipeline:
+            await pipeline.index()
+            answer = await pipeline.ask(TASK, answer=False)
+        if answer.spent(Stage.JUDGE).attempts:
+            break
     assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
     assert any(
         "no judging call was answered" in warning and "no connection" in warning
@@ -128,6 +132,8 @@ async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
     with LimitedServer() as server:
         server.misbehave(Fault.SILENCE, times=1)
         settings = settings_for(server, probe=True)
+        async with Pipeline.open(shop, settings) as pipeline:
+            await pipeline.index()
         async with Pipeline.open(
             shop, replace(settings, budget=replace(settings.budget, deadline_s=8.0))
         ) as pipeline:

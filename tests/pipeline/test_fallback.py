@@ -200,15 +200,16 @@ async def test_the_deadline_holds_for_all_judges_together(
     failing_after(first, 1, 401)
     second.latency_s = 60.0
     settings = settings_for(first.url, second.url)
-    for deadline_s in (1.5, 6.0):
+    for deadline_s in (1.5, 6.0, 24.0):
         began = time.monotonic()
         answer = await ask(
             shop, replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
         )
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < deadline_s + 30
         # On a busy machine the first host may not get its turn in the shorter time.
-        if first.requests:
+        if answer.coverage.judged:
             break
+        first.requests = 0
     assert answer.unjudged.by_cause == {UnjudgedCause.DEADLINE: answer.coverage.candidates - 3}
 
 

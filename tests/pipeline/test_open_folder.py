@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from tests.conftest import store_dir
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.waiting import wait_until
+from xscore.platform import portal as portal_module
 from xscore.platform.errors import UsageError
 from xscore.platform.portal import Portal
 from xscore.records.events import Observer, Progress, TurnEvent
@@ -201,13 +204,33 @@ def test_a_portal_refuses_what_would_wait_for_ever() -> None:
     portal.close()
 
 
+def _main_thread_is_in(code: CodeType) -> bool:
+    """Whether the main thread is running this function."""
+    frame: FrameType | None = sys._current_frames()[threading.main_thread().ident or 0]
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
+
+
 def test_a_portal_stops_work_that_has_not_begun() -> None:
     """Ctrl-C in a call that waits for another thread's ends only the waiting one."""
-    portal = Portal()
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(lambda: portal.call(_after, 0.5))
-        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+    portal, has_begun, may_end = Portal(), threading.Event(), threading.Event()
+
+    async def first_work() -> str:
+        has_begun.set()
+        await asyncio.to_thread(may_end.wait, 60)
+        return "done"
+
+    def interrupt() -> None:
+        wait_until(lambda: _main_thread_is_in(portal_module._wait.__code__))
+        os.kill(os.getpid(), signal.SIGINT)
+        wait_until(lambda: _main_thread_is_in(portal_module._result_of_cancelled.__code__))
+        may_end.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: portal.call(first_work))
+        assert has_begun.wait(60)
+        pool.submit(interrupt)
         with pytest.raises(xscore.Interrupted, match="before anything"):
             portal.call(_after, 60)
         assert first.result() == "done"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
-from xscore.pipeline.recent_files import changes_before_head, recent_changes
+from xscore.pipeline.recent_files import changes_before_head, recent_changes, with_edits
 from xscore.platform.paths import find_root
 from xscore.settings import Settings
-from xscore.store.index_rows import write_index_meta
+from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.store import Store
 
 
@@ -92,3 +92,30 @@ def test_a_name_that_is_a_secret_is_not_noted(repository: Path, store: Store) ->
     assert "d.py" in names and name not in names
     rows = store.connection.execute("SELECT value FROM worktree_meta").fetchall()
     assert "AKIA" not in json.dumps(rows)
+
+
+def test_an_edited_file_keeps_the_facts_of_its_commit(repository: Path, store: Store) -> None:
+    """An uncommitted edit is of this moment, and boosts still know the file's last commit, also
+    where the list was noted; a new file has none."""
+    moment = moment_of_head(repository) + 86_400
+    edits = {"b.py": [(1, 1)], "new.py": [(1, 2)]}
+    for _ in range(2):
+        recent = changes_before_head(store.connection, store.root, moment)
+        edited, new, untouched = with_edits(recent, edits)
+        assert (edited.path, edited.age_days, edited.lines) == ("b.py", 0.0, ((1, 1),))
+        assert (new.path, new.commit) == ("new.py", None)
+        assert (untouched.path, round(untouched.age_days, 6)) == ("a.py", 1.0)
+        assert edited.commit == untouched.commit
+        assert edited.commit and edited.commit.committed_at == moment_of_head(repository)
+
+
+def test_a_list_noted_by_an_earlier_version_is_made_anew(repository: Path, store: Store) -> None:
+    """Its form is another; git has the same, and the note is written in today's form."""
+    moment = moment_of_head(repository)
+    listed(store, moment)
+    noted = read_index_meta(store.connection, "recent_files")
+    head = git(repository, "rev-parse", "HEAD").strip()
+    earlier = json.dumps([head, [[moment, ["gone.py"]]]])
+    write_index_meta(store.connection, "recent_files", earlier)
+    assert set(listed(store, moment)) == {"a.py", "b.py"}
+    assert read_index_meta(store.connection, "recent_files") == noted != earlier

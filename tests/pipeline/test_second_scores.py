@@ -15,6 +15,7 @@ from tests.pipeline.conftest import TASK, ask
 from tests.pipeline.test_decision_turns import scores, settings_for
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
+from tests.waiting import count_rows, wait_until
 from xscore.cli.answer_account import render_cost_line
 from xscore.pipeline.build import Pipeline
 from xscore.providers.scripted import ShownMemory
@@ -153,7 +154,7 @@ def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: Decision
     )
 
     def hold_the_second(_: object) -> None:
-        server.latency_s = 60.0 if server.requests == 2 else 0.0
+        server.latency_s = 3_600.0 if server.requests == 2 else 0.0
 
     server.status = hold_the_second
     process = subprocess.Popen(
@@ -161,6 +162,7 @@ def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: Decision
     )
     while server.requests < 2 and process.poll() is None:
         time.sleep(0.05)
+    wait_until(lambda: count_rows(shop, "judgment") > 0, otherwise="no first answer is stored")
     process.kill()
     process.wait()
     answer = asyncio.run(ask(shop, settings_for(server)))

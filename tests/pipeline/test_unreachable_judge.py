@@ -83,6 +83,8 @@ async def test_a_deadline_before_anything_is_judged_lets_words_rank(
     """With a silent host and a short deadline the ranking is there in time."""
     server.latency_s = 60.0
     settings = settings_for(server)
+    async with Pipeline.open(shop, settings) as pipeline:
+        await pipeline.index()
     await ranked_by_words(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.0)))
 
 

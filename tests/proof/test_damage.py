@@ -3,8 +3,6 @@ rows."""
 
 import json
 import random
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,9 +24,13 @@ TASKS = (
     "Colours are lost in a pipe.",
     "Completion of paths with spaces",
 )
-SEEDS = range(4)
+LEAST_DRAWS = 4
+MOST_DRAWS = 40
+"""Two of three random pages are noticed; most leave judgments to salvage. Which ones, depends on
+how commits fell together, since that decides where each row stands."""
 PAGE = 4096
-Scores = dict[str, float]
+Scores = dict[str, float | None]
+"""Memory id -> raw score; None: unjudged."""
 
 
 class JudgedTree(Struct):
@@ -38,7 +40,7 @@ class JudgedTree(Struct):
     settings: Settings
     sound: bytes
     truth: dict[str, Scores]
-    """Task -> memory id -> raw score."""
+    """By task."""
     trust: bytes = b""
 
     @property
@@ -49,13 +51,29 @@ class JudgedTree(Struct):
     def damage(self, seed: int, width: int = PAGE) -> None:
         """Restore the intact store and its trust mark, then insert random bytes."""
         dice = random.Random(f"{seed} {width}")
+        at = dice.randrange(0, len(self.sound) - width)
+        self.overwrite(at, dice.randbytes(width))
+
+    def tear(self, page: int) -> None:
+        """Restore the intact store and its trust mark, then overwrite where a page says what
+        it holds."""
+        self.overwrite(page * PAGE + 8, b"\xa7" * 1_000)
+
+    def overwrite(self, at: int, damage: bytes) -> None:
+        """Restore the intact store and its trust mark, then write these bytes over it."""
         for side in ("-wal", "-shm"):
             self.file.with_name(self.file.name + side).unlink(missing_ok=True)
         data = bytearray(self.sound)
-        at = dice.randrange(0, len(data) - width)
-        data[at : at + width] = dice.randbytes(width)
+        data[at : at + len(damage)] = damage
         self.file.write_bytes(data)
         (user_data_dir(None) / "trust.json").write_bytes(self.trust)
+
+    def pages_of_judgments(self) -> list[int]:
+        """Return the pages, those that name packs most often first: a judgment names its pack."""
+        names: dict[int, int] = {}
+        for page in range(1, len(self.sound) // PAGE):
+            names[page] = self.sound[page * PAGE : (page + 1) * PAGE].count(b"p_")
+        return sorted(names, key=lambda page: -names[page])
 
     async def ask(self, task: str) -> tuple[Coverage, Scores]:
         """Ask; return the receipt's figures and each raw score."""
@@ -63,7 +81,9 @@ class JudgedTree(Struct):
         async with Pipeline.open(self.root, self.settings) as pipeline:
             answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=lines)
         all_scores = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
-        return answer.coverage, {line["id"]: line["raw_score"] for line in all_scores}
+        scores: Scores = {line["id"]: line["raw_score"] for line in all_scores}
+        assert list(scores.values()).count(None) == answer.coverage.unjudged
+        return answer.coverage, scores
 
     async def tries(self) -> bool:
         """Open the store and ask each task; only the truth may come back.
@@ -82,11 +102,14 @@ class JudgedTree(Struct):
         return True
 
     def compare(self, task: str, scores: Scores) -> None:
-        """Assert that no memory has another score than its true one."""
+        """Assert that no memory has another score than its true one.
+
+        A memory whose text cannot be read has none, and is counted as unjudged.
+        """
         wrong = {
             memory_id: score
             for memory_id, score in scores.items()
-            if self.truth[task].get(memory_id, score) != score
+            if score is not None and self.truth[task].get(memory_id, score) != score
         }
         assert wrong == {}
 
@@ -116,7 +139,9 @@ async def test_random_bytes_never_make_a_wrong_score(judged: JudgedTree) -> None
     """A garbage page anywhere: refused with a remedy, or answered truthfully; a rebuild pays only
     for the rest."""
     refused = salvages = 0
-    for seed in SEEDS:
+    for seed in range(MOST_DRAWS):
+        if seed >= LEAST_DRAWS and refused and salvages:
+            break
         judged.damage(seed)
         refused += not await judged.tries()
         judged.damage(seed)
@@ -135,39 +160,26 @@ async def test_random_bytes_never_make_a_wrong_score(judged: JudgedTree) -> None
 
 @pytest.mark.timeout(300)
 async def test_a_user_gets_through_a_damaged_store(judged: JudgedTree) -> None:
-    """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is
-    paid again."""
+    """The command exits with 6 and names the rebuild; the rebuild reports what it kept; only the
+    rest is paid again."""
     ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
-    # Which of these pages tells this task's judgments depends on how commits fell together.
-    for rank in range(12):
-        tear(judged, b"p_", 1_000, rank=rank)
+    # Which pages tell this task's judgments depends on how commits fell together.
+    for page in judged.pages_of_judgments():
+        judged.tear(page)
         refused = run(*ask, cwd=judged.root)
         if refused.returncode:
             break
     assert refused.returncode == 6 and "Traceback" not in refused.stderr
     assert "`xscore store rebuild`" in json.loads(refused.stdout)["error"]["hint"]
-    rebuilt = run("store", "rebuild", cwd=judged.root)
+    rebuilt = run("store", "rebuild", "--json", cwd=judged.root)
     assert rebuilt.returncode == 0, rebuilt.stderr
-    assert "set aside: " in rebuilt.stdout and "aside-1" in rebuilt.stdout
-    # SQLite may take a torn inner page for one that leads nowhere: then a task's judgments are gone
-    # without an error
-    assert (
-        re.search("judgments of [23] tasks", rebuilt.stdout)
-        and "places could not be read" in rebuilt.stdout
-    )
+    report = json.loads(rebuilt.stdout)
+    assert report["aside"].endswith("aside-1")
+    judgments = sum(len(scores) for scores in judged.truth.values())
+    lost = judgments - report["salvaged"]["judgments"]
+    assert 0 < lost < judgments
     repeated = run(*ask, cwd=judged.root)
     assert repeated.returncode == 0, repeated.stderr
     coverage = json.loads(repeated.stdout)["coverage"]
-    assert coverage["judged"] > 0 == coverage["unjudged"]
+    assert coverage["judged"] <= lost and coverage["unjudged"] == 0
     assert coverage["cached"] + coverage["judged"] == coverage["candidates"]
-    assert coverage["cached"] > 0 or "judgments of 2 tasks" in rebuilt.stdout
-
-
-def tear(judged: JudgedTree, needle: bytes, skip: int, *, rank: int) -> None:
-    """Overwrite one of the pages that name packs most often."""
-    pages = [judged.sound[at : at + 4096] for at in range(0, len(judged.sound), 4096)]
-    best: Callable[[int], int] = lambda page: pages[page].count(needle)  # noqa: E731  a key for max
-    worst = sorted(range(1, len(pages)), key=best, reverse=True)[rank]
-    data = bytearray(judged.sound)
-    data[worst * 4096 + 8 : worst * 4096 + 8 + skip] = b"\xa7" * skip
-    judged.file.write_bytes(data)

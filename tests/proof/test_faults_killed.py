@@ -62,7 +62,8 @@ async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.
         sent_before = host.counts.requests
         out, err = process.communicate(timeout=30)
         assert process.returncode == 130 and "Traceback" not in err
-        assert host.counts.requests <= sent_before + 1, "one may have been on its way"
+        # Some may have been on their way, or the signal.
+        assert host.counts.requests <= sent_before + CONCURRENCY
         receipt = json.loads(out)
         coverage = receipt["coverage"]
         assert coverage["candidates"] == coverage["judged"] + coverage["unjudged"] == MEMORIES

@@ -129,10 +129,14 @@ def test_one_that_is_killed_is_taken_over(
     server.latency_s = 0.2
     doomed = spawn("ask", TASK, *FLAGS, cwd=indexed)
     wait_until(lambda: count_rows(indexed, "judgment") > 0, doomed)
+    # However long the second takes to start, the first is not done before.
+    is_killed = False
+    server.may_reply = lambda _: is_killed
     survivor = spawn("ask", TASK, *FLAGS, cwd=indexed)
     wait_until(lambda: count_rows(indexed, "runner") == 2, survivor)
     os.killpg(doomed.pid, signal.SIGKILL)
     doomed.communicate()
+    is_killed = True
     # Its lease never ends, so that only its death tells.
     while survivor.poll() is None:
         with closing(sqlite3.connect(store_file(indexed), timeout=60)) as connection, connection:

@@ -25,7 +25,7 @@ from tests.proof.layers_writes import (
     perform,
 )
 from tests.statements import list_decisions
-from tests.waiting import rows_of_file
+from tests.waiting import rows_of_file, wait_until
 from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.pipeline.build import Pipeline
@@ -136,13 +136,11 @@ async def _ask(folder: Path, task: str) -> Answer:
 def read(folder: Path) -> None:
     """Read the pool, whole memories and texts, until both are done: always a consistent state,
     never an error."""
-    looks = 0
     while not (folder / "done").exists():
         with opened(folder, now=NOW) as store:
             for _ in range(5):
                 _look(store)
-                looks += 1
-    (folder / "looks").write_text(str(looks))
+                (folder / "looked").touch()
 
 
 def _look(store: Store) -> None:
@@ -169,14 +167,15 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     active memory."""
     writers = [_processes.Process(target=write, args=(folder, name)) for name in ("ann", "bob")]
     reading = _processes.Process(target=read, args=(folder,))
-    for process in (reading, *writers):
+    reading.start()
+    wait_until((folder / "looked").exists, otherwise="nothing was read")
+    for process in writers:
         process.start()
     for process in writers:
         process.join(150)
     (folder / "done").touch()
-    reading.join(30)
+    reading.join(60)
     assert [process.exitcode for process in (reading, *writers)] == [0, 0, 0]
-    assert int((folder / "looks").read_text()) > 0
     project_file, user = store_file(folder / "project"), folder / "user" / "user.db"
     check_integrity(project_file, user)
     texts = dict(rows_of_file(project_file, "SELECT id, text FROM memory"))

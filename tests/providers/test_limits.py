@@ -133,13 +133,15 @@ async def test_what_waits_is_not_sent_after_a_halt(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
     """Calls in flight continue, queued calls fail as unsent, and so does every later one."""
-    server.latency_s = 0.2
+    is_halted = False
+    server.may_reply = lambda _: is_halted
     async with connected(server.url) as provider:
         limited = Limited(provider, concurrency=3)
         calls = [asyncio.create_task(limited.complete(judging())) for _ in range(12)]
         while server.counts.in_flight < 3:  # noqa: ASYNC110  the server counts in a thread of its own
             await asyncio.sleep(0.01)
         limited.halt()
+        is_halted = True
         ends = await asyncio.gather(*calls, return_exceptions=True)
         with pytest.raises(NotSent):
             await limited.complete(judging())

@@ -208,6 +208,10 @@ def test_what_fits_into_no_pack_is_read_by_its_rows(store: Store, unusual: str) 
 DAMAGES = [
     "DELETE FROM version_pool WHERE number = (SELECT min(number) FROM version_pool)",
     "UPDATE version_pool SET identities = substr(identities, 2)",
+    "UPDATE version_pool SET identities = zeroblob(10) || substr(identities, 11)",
+    "UPDATE version_pool SET identities = substr(identities, 1, 10) || zeroblob(16) ||"
+    " substr(identities, 27)",
+    "UPDATE version_pool SET identities = substr(identities, 1, length(identities) - 4)",
     "UPDATE version_pool SET numbers = x''",
     "UPDATE version_pool SET kinds = 'é'",
     "UPDATE version_pool SET kinds = CAST(x'ff' AS TEXT)",

@@ -9,7 +9,13 @@ from itertools import islice
 from xscore.cli.answer_text import cut_in_words, fill_floor, memory_name, render_unplaced
 from xscore.cli.phrases import describe_unjudged, quote_task
 from xscore.cli.text_layout import faint, render_table
-from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
+from xscore.platform.figures import (
+    format_dollars,
+    format_fraction,
+    format_seconds,
+    format_share,
+    format_tokens,
+)
 from xscore.platform.text import counted, format_place, one_line
 from xscore.records.calls import Stage, Usage
 from xscore.records.judgment import FILL, PlacedBy, UnjudgedCause
@@ -64,7 +70,8 @@ def render_filled(answer: Answer) -> str:
     # Tests and documents that passed may have taken all places, and near code stands beside them.
     why = "since few of those that passed are code"
     if passed == 0:
-        why = f"{goal}none reached {cut_in_words(answer)}, but these reached {fill_floor(answer):g}"
+        floor = format_fraction(fill_floor(answer))
+        why = f"{goal}none reached {cut_in_words(answer)}, but these reached {floor}"
     elif passed < places:
         why = f"{goal}only {passed:,} reached {cut_in_words(answer)}"
     return faint(f"~ marks {counted(filled, 'weaker match', 'weaker matches')}, added {why}")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xscore.cli.phrases import describe_kept_out
 from xscore.cli.text_layout import bold, faint, truncate
+from xscore.platform.figures import format_fraction
 from xscore.platform.text import counted, escape_controls, format_place, one_line, telling_lines
 from xscore.records.judgment import (
     FILL,
@@ -154,7 +155,7 @@ def _none_reached(answer: Answer, judged: int) -> str:
     # By words, near matches are kept too; this says how near.
     least = f"{cut_in_words(answer)}"
     if answer.ranked_by_words:
-        least += f", or {fill_floor(answer):g} for a weaker match"
+        least += f", or {format_fraction(fill_floor(answer))} for a weaker match"
     reached = f"none of {judged:,} judged memories reached {least}."
     return f"Nothing was chosen: {reached}{_folders_kept_out(answer)}"
 

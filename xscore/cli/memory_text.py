@@ -10,6 +10,7 @@ from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.pipeline.json_form import Json, record_json
+from xscore.platform.figures import format_fraction
 from xscore.platform.text import counted, ellipsize, escape_controls, format_place, one_line
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.records.statement import RecordedFailure, StatementEffect, StoredStatement
@@ -91,8 +92,8 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         ("by", one_line(details.author)),
         ("source", f"{memory.source}{imported}"),
         ("status", f"{memory.status}{successor}"),
-        ("importance", f"{memory.importance:g}"),
-        ("confidence", f"{memory.confidence:g}, {evidence} of evidence"),
+        ("importance", format_fraction(memory.importance)),
+        ("confidence", f"{format_fraction(memory.confidence)}, {evidence} of evidence"),
         ("added", added),
         ("used", used if memory.access_count else "never"),
         ("occurred", counted(details.occurrences, "time") if details.occurrences else ""),

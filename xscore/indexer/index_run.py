@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from xscore.indexer.discovery import TakenBack, discover_files
 from xscore.platform.database import transaction
-from xscore.platform.files import changed_ns, settled_ns
+from xscore.platform.files import changed_ns, is_there, settled_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.platform.text import counted
@@ -177,12 +177,16 @@ class IndexRun(Struct, dict=True):
         new_files: list[ChangedFile] = []
         prefix = os.fspath(self.root.path) + "/"
         stamps = self.stamps
+        behind_links = _folders_behind_links(prefix, listing.paths)
         # Every turn looks at every file: no call that the loop can do without.
         for name in listing.paths:
             if name.isascii() and "%" not in name:
                 path = name
             else:
                 path = portable_name(name)
+            # To git it is deleted, and it would not be read: no link is followed.
+            if behind_links and name.rpartition("/")[0] in behind_links:
+                continue
             try:
                 info = os.lstat(prefix + name)
             except (FileNotFoundError, NotADirectoryError):
@@ -284,6 +288,27 @@ class IndexRun(Struct, dict=True):
             is_unchanged=self.is_unchanged,
             commits=self.commits,
         )
+
+
+def _folders_behind_links(prefix: str, names: Sequence[str]) -> set[str]:
+    """Return the folders of these files that are links, or lie behind one.
+
+    git's index still lists what was in a folder that a link has replaced, and the files there look
+    as they did.
+
+    prefix: the path of the root, with a slash.
+    """
+    folders = {name.rpartition("/")[0] for name in names}
+    is_linked: dict[str, bool] = {"": False}
+    for folder in folders:
+        below = ""
+        for part in folder.split("/"):
+            above, below = below, f"{below}/{part}" if below else part
+            if below not in is_linked:
+                is_linked[below] = is_linked[above] or is_there(
+                    Path(prefix + below), stat.S_ISLNK, follow=False
+                )
+    return {folder for folder, is_link in is_linked.items() if is_link}
 
 
 def _render_notes(notes_of_files: dict[str, list[str]]) -> list[str]:

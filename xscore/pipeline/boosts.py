@@ -27,7 +27,7 @@ from xscore.records.judgment import (
     score_of,
 )
 from xscore.records.memory import Edge, Kind, Relation
-from xscore.records.turn import Turn
+from xscore.records.turn import CommitFacts, Turn
 from xscore.settings import BoostSettings, Settings
 
 ORDERING = frozenset({"recency"})
@@ -75,6 +75,8 @@ class BoostContext(Struct, frozen=True, kw_only=True):
     """Path -> days since its last change; none for files that changed no later than most others."""
     edited: Mapping[str, Sequence[tuple[int, int]]]
     """Path -> lines of the uncommitted edits."""
+    commits: Mapping[str, CommitFacts]
+    """Path -> the newest commit that touched it; files of recent commits have one."""
 
 
 Booster = Callable[[Candidate, BoostContext], Boost | None]
@@ -144,9 +146,12 @@ def _context(
         tested_from = []
     ends = set(chain.from_iterable([*calls, *tests]))
     edited: dict[str, Sequence[tuple[int, int]]] = {}
+    commits: dict[str, CommitFacts] = {}
     for changed in turn.changed or ():
         if changed.lines:
             edited[changed.path] = changed.lines
+        if changed.commit is not None:
+            commits[changed.path] = changed.commit
     return BoostContext(
         turn=turn,
         settings=rules.settings,
@@ -160,6 +165,7 @@ def _context(
         degrees=degrees,
         ages_days=_telling_ages(ranked, turn, rules.now),
         edited=edited,
+        commits=commits,
     )
 
 
@@ -370,13 +376,17 @@ def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
         if amount < LEAST_BOOST:
             continue
         room -= amount
-        because = lift.because
-        if amount != lift.amount:
-            because = (
-                f"{because} (cut from +{lift.amount:.2f}: boosts add at most {cap:g} together)"
-            )
-        kept.append(Boost(lift.name, amount, because))
+        kept.append(Boost(lift.name, amount, f"{lift.because}{_cut_note(lift, amount, cap)}"))
     return tuple(kept)
+
+
+def _cut_note(lift: Boost, amount: float, cap: float) -> str:
+    """Say what was cut off; empty where amounts read the same before and after, as a user sees
+    them."""
+    before = f"{lift.amount:+.2f}"
+    if before == f"{amount:+.2f}":
+        return ""
+    return f" (cut from {before}: boosts add at most {cap:.3g} together)"
 
 
 def _candidate_name(candidate: Candidate) -> str:

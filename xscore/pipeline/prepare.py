@@ -27,7 +27,7 @@ from xscore.pipeline.pool import (
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_stages import JoinedPool, Opened
-from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
+from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
@@ -81,6 +81,7 @@ def open_turn(
     exchanges: bool = True,
     index_until: float | None = None,
     syncs: bool = False,
+    shows_diff: bool = True,
 ) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
@@ -90,6 +91,7 @@ def open_turn(
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_until: when to leave the rest of the index to later (`time.monotonic`).
     syncs: exchange memories with the team, where the settings say so.
+    shows_diff: a model may be shown the uncommitted change, beside the judge.
     """
     settings, now = parts.settings, parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
@@ -97,7 +99,15 @@ def open_turn(
     with stopwatch.stage("index"):
         report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
-        ready = _completed(parts, turn, now=now, is_unchanged=report.is_unchanged)
+        work = uncommitted_work(
+            parts.store.connection,
+            parts.root,
+            settings.index,
+            now=now,
+            is_unchanged=report.is_unchanged,
+            needs_diff=shows_diff or settings.judge.sees == "full",
+        )
+        ready = _completed(parts, turn, work)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
@@ -157,15 +167,8 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
-def _completed(parts: PipelineParts, turn: Turn, *, now: float, is_unchanged: bool) -> Turn:
+def _completed(parts: PipelineParts, turn: Turn, work: UncommittedWork) -> Turn:
     """Return the turn with what the working tree adds to it."""
-    work = uncommitted_work(
-        parts.store.connection,
-        parts.root,
-        parts.settings.index,
-        now=now,
-        is_unchanged=is_unchanged,
-    )
     return complete_turn(
         turn,
         parts.root,

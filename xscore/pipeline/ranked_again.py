@@ -14,7 +14,7 @@ from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.ranking import rank
 from xscore.pipeline.receipt import to_selected
-from xscore.pipeline.recent_files import recent_changes
+from xscore.pipeline.recent_files import recent_changes, with_edits
 from xscore.pipeline.turn_stages import Ranking
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.candidates import Candidate
@@ -180,8 +180,5 @@ def changes_until(
     """
     if not (settings.git and root.is_git):
         return None
-    changes = {file.path: file for file in edited}
-    for file in recent_changes(root, moment):
-        if file.age_days >= 0:
-            changes.setdefault(file.path, file)
-    return tuple(changes.values())
+    until = [file for file in recent_changes(root, moment) if file.age_days >= 0]
+    return with_edits(until, {file.path: file.lines for file in edited})

@@ -7,21 +7,25 @@ Trade-off: a list of very many files, such as that of a first commit, is not not
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.clock import DAY_S
 from xscore.platform.database import lock_wait_until
 from xscore.platform.errors import StoreError
-from xscore.platform.git import recent_commits
 from xscore.platform.git_folder import head_commit
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records.turn import ChangedFile
+from xscore.records.turn import ChangedFile, CommitFacts
 from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.redaction import is_safe_name
+
+if TYPE_CHECKING:
+    from xscore.platform.git_log import LogEntry
 
 MAX_RECENT_DAYS = 30.0
 MOST_NOTED = 5_000
@@ -34,11 +38,20 @@ class _RecentFiles(Struct, frozen=True, array_like=True):
     """The files of the newest commits, as they are noted."""
 
     head: str
-    paths_by_time: list[tuple[float, list[str]]]
-    """Unix seconds of a commit, and the files that it touched last; newest first."""
+    commits: list[tuple[CommitFacts, list[str]]]
+    """A commit, and the files that it touched last; newest first."""
 
 
 _DECODER = msgspec.json.Decoder(_RecentFiles)
+
+
+def _facts_of(commit: "LogEntry") -> CommitFacts:
+    """Return what boosts may know of a commit.
+
+    A note in the store goes by the commit of HEAD: what else a fact depends on must not change
+    without a commit.
+    """
+    return CommitFacts(committed_at=max(0.0, float(commit.at or 0)))
 
 
 def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
@@ -52,39 +65,61 @@ def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
 def changes_before_head(
     connection: sqlite3.Connection, root: RepositoryRoot, moment: float
 ) -> list[ChangedFile]:
-    """Return the same, from what was noted of this commit of HEAD where there is any."""
+    """Return the same, from what was noted of this commit of HEAD where there is any.
+
+    A clock that is behind makes a commit no younger than now.
+    """
     head = head_commit(root.git_dir) if root.git_dir is not None else ""
     # Without commits git has nothing to list, and branches that are not files cannot be compared.
-    if not head:
-        return recent_changes(root, moment)
-    recent = _noted(connection)
+    recent = _noted(connection) if head else None
     if recent is None or recent.head != head:
         recent = _listed_by_git(root, head)
-        _note(connection, recent)
-    return list(_changes(recent, moment))
+        if head:
+            _note(connection, recent)
+    changes: list[ChangedFile] = []
+    for file in _changes(recent, moment):
+        changes.append(file if file.age_days >= 0 else replace(file, age_days=0.0))
+    return changes
+
+
+def with_edits(
+    recent: Iterable[ChangedFile], edits: Mapping[str, Sequence[tuple[int, int]]]
+) -> tuple[ChangedFile, ...]:
+    """Return the edited files, which keep what is known of their last commit, then the others.
+
+    edits: lines of the uncommitted change, by path.
+    """
+    committed = {file.path: file for file in recent}
+    edited: list[ChangedFile] = []
+    for path, lines in edits.items():
+        file = committed.pop(path, ChangedFile(path, 0.0))
+        edited.append(replace(file, age_days=0.0, lines=tuple(lines)))
+    return (*edited, *committed.values())
 
 
 def _changes(recent: _RecentFiles, moment: float) -> Iterator[ChangedFile]:
-    for committed_at, paths in recent.paths_by_time:
-        age_days = (moment - committed_at) / DAY_S
+    for commit, paths in recent.commits:
+        age_days = (moment - commit.committed_at) / DAY_S
         if age_days <= MAX_RECENT_DAYS:
             for path in paths:
-                yield ChangedFile(path, age_days)
+                yield ChangedFile(path, age_days, commit=commit)
 
 
 def _listed_by_git(root: RepositoryRoot, head: str) -> _RecentFiles:
+    from xscore.platform.git_log import recent_commits  # only after a commit
+
     touched = recent_commits(root.path)
     paths = [portable_name(file.path) for file in touched]
     # All at once: one by one takes longer than git.
     are_safe = is_safe_name("\n".join(paths))
-    paths_by_time: list[tuple[float, list[str]]] = []
+    paths_of_commit: dict[str, list[str]] = {}
+    facts: dict[str, CommitFacts] = {}
     for file, path in zip(touched, paths, strict=True):
-        if not (are_safe or is_safe_name(path)):
-            continue
-        if not paths_by_time or paths_by_time[-1][0] != file.committed_at:
-            paths_by_time.append((file.committed_at, []))
-        paths_by_time[-1][1].append(path)
-    return _RecentFiles(head, paths_by_time)
+        if are_safe or is_safe_name(path):
+            paths_of_commit.setdefault(file.commit.hash, []).append(path)
+            facts[file.commit.hash] = _facts_of(file.commit)
+    commits = [(facts[hash_], paths) for hash_, paths in paths_of_commit.items()]
+    return _RecentFiles(head, commits)
 
 
 def _noted(connection: sqlite3.Connection) -> _RecentFiles | None:
@@ -99,7 +134,7 @@ def _noted(connection: sqlite3.Connection) -> _RecentFiles | None:
 
 def _note(connection: sqlite3.Connection, recent: _RecentFiles) -> None:
     """Note the list, unless the store cannot be written, or not at once."""
-    count = sum(len(paths) for _, paths in recent.paths_by_time)
+    count = sum(len(paths) for _, paths in recent.commits)
     # None: git may have failed, or been stopped.
     if not 0 < count <= MOST_NOTED:
         return

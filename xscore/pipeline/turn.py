@@ -174,6 +174,7 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         exchanges=(not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers),
         index_until=index_until(setup.deadline),
         syncs=not options.isolated,
+        shows_diff=setup.wants_answer,
     )
     if parts.observer.can_confirm:
         # Imported late: only a terminal can be asked.

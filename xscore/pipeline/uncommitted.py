@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.pipeline.clean_tree import (
+from xscore.pipeline.noted_change import (
+    NotedChange,
     committed_state,
-    is_noted_clean,
-    note_clean,
+    note_change,
+    noted_change,
     store_version,
 )
-from xscore.pipeline.recent_files import changes_before_head
+from xscore.pipeline.recent_files import changes_before_head, with_edits
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, is_there, opened_folder, read_file_under
-from xscore.platform.git import working_diff
+from xscore.platform.git import WorkingDiff, working_diff
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import encodable_text
@@ -70,39 +71,50 @@ def uncommitted_work(
     *,
     now: float,
     is_unchanged: bool = False,
+    needs_diff: bool = True,
 ) -> UncommittedWork:
     """Ask git for the change since HEAD and for the files of recent commits.
 
     now: Unix seconds.
     is_unchanged: an index run has just found every file as it was (`IndexReport.is_unchanged`), so
         git is not asked again whether any has changed.
+    needs_diff: False: nobody is shown the diff, so it may be missing.
     """
     if not (settings.git and root.is_git):
         return UncommittedWork()
+    noted = noted_change(connection, committed_state(root)) if is_unchanged else None
     diff = ""
-    if not (is_unchanged and is_noted_clean(connection, committed_state(root))):
+    if noted is not None and not (noted.has_text and needs_diff):
+        lines = noted.lines
+    else:
         diff = _admitted_diff(connection, root, settings)
-    lines = edited_lines(diff)
-    changed = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
-    for file in changes_before_head(connection, root, now):
-        if file.path in lines:
-            continue
-        # A clock that is behind makes a commit no younger than now.
-        changed.append(file if file.age_days >= 0 else ChangedFile(file.path, 0.0))
-    return UncommittedWork(shown_diff(diff), tuple(changed))
+        lines = edited_lines(diff)
+    changed = with_edits(changes_before_head(connection, root, now), lines)
+    return UncommittedWork(shown_diff(diff) if needs_diff else "", changed)
 
 
 def _admitted_diff(
     connection: sqlite3.Connection, root: RepositoryRoot, settings: "IndexSettings"
 ) -> str:
-    """Return the change of the files that are indexed, and of deleted ones that would be."""
+    """Return the change of the files that are indexed, and of deleted ones that would be; note
+    where it is."""
     # Looked at before git is asked: what changes meanwhile is seen at the next turn.
     state, version = committed_state(root), store_version(connection)
     change = working_diff(root.path)
-    is_clean = change.is_known and not (change.patch or change.changed)
+    diff = _admitted_sections(connection, root, settings, change)
     # HEAD may have moved while git compared.
-    if is_clean and committed_state(root) == state:
-        note_clean(connection, state, version=version)
+    if change.is_known and committed_state(root) == state:
+        noted = NotedChange(state, bool(diff), edited_lines(diff))
+        note_change(connection, noted, version=version)
+    return diff
+
+
+def _admitted_sections(
+    connection: sqlite3.Connection,
+    root: RepositoryRoot,
+    settings: "IndexSettings",
+    change: WorkingDiff,
+) -> str:
     if not change.patch:
         return ""
     from xscore.indexer.admission import AdmissionRules  # only with a change that is not committed

@@ -91,6 +91,11 @@ def format_share(part: float, whole: float) -> str:
     return f"{percent:.0f} %"
 
 
+def format_fraction(amount: float) -> str:
+    """`0.7`, `0.025`, `0.731`: a threshold, a weight or a confidence, with at most three digits."""
+    return f"{amount:.3g}"
+
+
 def format_difference(actual: float, expected: float) -> str:
     """`+4 %`, `−12 %` against `expected`; a dash if that is 0."""
     if expected <= 0:

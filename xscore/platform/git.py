@@ -252,15 +252,6 @@ def commit_messages(root: Path, base: str, tip: str, *, limit: int) -> tuple[str
     return tuple(message for message in text.split("\0") if message.strip())
 
 
-_MOST_DIGITS = 18
-"""Of Unix seconds: no real date has more."""
-
-
-def _is_time(text: str) -> bool:
-    """Whether a text is Unix seconds as git prints them, and no more than a store can hold."""
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
 def _filters_off(root: Path) -> list[str] | None:
     """Return the options that switch off every filter the repository configures; None if one cannot
     be."""
@@ -289,35 +280,3 @@ def git_user(root: Path) -> str:
     """Return the name under which commits would be made in `root`; empty if there is none."""
     printed = run_git(root, "config", "user.name") or ""
     return printed.strip().encode("utf-8", "replace").decode("utf-8")
-
-
-class TouchedFile(Struct, frozen=True):
-    """A file, and when the newest commit that touched it was made."""
-
-    path: str
-    """As git writes it."""
-    committed_at: float
-    """Unix seconds."""
-
-
-def recent_commits(root: Path, *, commits: int = 30) -> tuple[TouchedFile, ...]:
-    """Return the files that the newest commits touched, newest first, each path once."""
-    printed = run_git(
-        root,
-        "log",
-        f"-n{commits}",
-        "--no-merges",
-        "--relative",
-        "--name-only",
-        "-z",
-        "--format=%x01%ct",
-    )
-    seen: dict[str, float] = {}
-    when = 0.0
-    for field in (printed or "").replace("\n", "\0").split("\0"):
-        # A file name may begin with the mark too.
-        if field == "\x01" or (field.startswith("\x01") and _is_time(field[1:])):
-            when = float(field[1:] or 0)
-        elif field and not leads_out(field):
-            seen.setdefault(field, when)
-    return tuple(TouchedFile(path, at) for path, at in seen.items())

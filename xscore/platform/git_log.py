@@ -69,6 +69,14 @@ class LoggedCommit(Struct, frozen=True, kw_only=True):
     file_count: int = 0
 
 
+class TouchedFile(NamedTuple):
+    """A file, and the newest commit that touched it."""
+
+    path: str
+    """As git writes it."""
+    commit: LogEntry
+
+
 class PastCommit(NamedTuple):
     """When a commit was made, and the files that it touched under the names that they have now."""
 
@@ -154,6 +162,18 @@ def _with_names(entry: LogEntry) -> LoggedCommit:
         files=tuple(map(readable_text, inside[:MOST_FILES])),
         file_count=len(inside),
     )
+
+
+def recent_commits(root: Path, *, commits: int = 30) -> tuple[TouchedFile, ...]:
+    """Return the files that the newest commits touched, newest first, each path once."""
+    form = ("--no-merges", "--relative", "--name-only")
+    entries = read_log(root, f"-n{commits}", *form, revisions=("HEAD",)) or []
+    newest: dict[str, LogEntry] = {}
+    for entry in entries:
+        for path in entry.file_fields:
+            if not leads_out(path):
+                newest.setdefault(path, entry)
+    return tuple(TouchedFile(path, entry) for path, entry in newest.items())
 
 
 def commits_with_files(root: Path, at: str, *, limit: int) -> tuple[PastCommit, ...]:

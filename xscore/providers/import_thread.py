@@ -22,7 +22,8 @@ async def import_in_thread(modules: Sequence[str]) -> None:
         try:
             for name in modules:
                 import_module(name)
-        except ImportError as error:
+        # Code of other packages: whatever it raises, the caller waits for an end.
+        except Exception as error:
             imported.set_exception(error)
         else:
             imported.set_result(None)

@@ -22,13 +22,25 @@ class Scope(Struct, frozen=True):
     indexed on this machine. A stored turn has their names."""
 
 
-class ChangedFile(Struct, frozen=True):
+class CommitFacts(Struct, frozen=True, array_like=True):
+    """What boosts may know of a commit; read in `pipeline.recent_files`, and noted in the store.
+
+    A text must be redacted there.
+    """
+
+    committed_at: float
+    """Unix seconds."""
+
+
+class ChangedFile(Struct, frozen=True, omit_defaults=True):
     """A file changed recently, in the working tree or by a commit."""
 
     path: str
     age_days: float
     lines: tuple[tuple[int, int], ...] = ()
     """First and last lines of the uncommitted edits; empty: there are none."""
+    commit: CommitFacts | None = None
+    """The newest commit that touched it; None: it is not among the recent ones."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ class EmbeddingSettings(SettingsGroup, frozen=True):
     base_url: str = ""
     """Host of the embeddings endpoint; empty: that of `openai.base_url`."""
     search: Secret = Secret("")
-    """Where vectors are searched; empty: in the store. `postgresql://HOST/DATABASE` (extra `pgvector`), `qdrant:https://HOST:6333` or `qdrant:/FOLDER` (extra `qdrant`)."""
+    """Where vectors are searched; empty: in the store. `postgresql://HOST/DATABASE` (extra `pgvector`), `qdrant:https://HOST:6333` (extra `qdrant`) or `qdrant:/FOLDER` (extra `qdrant-edge`)."""
 
     @property
     def by_model(self) -> bool:

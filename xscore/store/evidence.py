@@ -10,8 +10,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -24,7 +23,7 @@ from xscore.platform.files import (
     settled_ns,
 )
 from xscore.platform.paths import RepositoryRoot, native_name
-from xscore.records.memory import Citation, MemoryStatus
+from xscore.records.memory import Citation
 from xscore.store import memory_rows
 from xscore.store.cited_lines import MAX_CITED_BYTES, FileLines
 from xscore.store.events import EventName, emit_event
@@ -124,15 +123,18 @@ def refresh_evidence(
     due = (_BROKEN, _MENDED, _STALE_EVERYWHERE)
     if not updates and not any(_ids(connection, query) for query in due):
         return EvidenceRefresh(files_read=len(seen))
+    # In most turns nothing that is cited has changed.
+    from xscore.store.stale_marks import make_active, mark_as_stale, unmark
+
     with transaction(connection):
         # The spans first: the queries below read what is written of them.
         connection.executemany(_UPDATE, updates)
         was_stale = set(_ids(connection, _STALE_EVERYWHERE))
-        _make_active(connection, sorted(was_stale))
+        make_active(connection, sorted(was_stale))
         broken = set(_ids(connection, _BROKEN))
         mended = set(_ids(connection, _MENDED))
-        _note_stale(connection, broken)
-        connection.executemany(_MEND, [(id_,) for id_ in sorted(mended)])
+        mark_as_stale(connection, broken)
+        unmark(connection, mended)
         stale = tuple(sorted(broken - was_stale))
         active = tuple(sorted(mended | (was_stale - broken)))
         if stale or active:
@@ -210,32 +212,3 @@ def _look(
 
 def _ids(connection: sqlite3.Connection, query: str) -> list[str]:
     return [row[0] for row in connection.execute(query).fetchall()]
-
-
-_MEND = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
-
-
-def _note_stale(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
-    """Note these memories as they are when the code that they cite has changed."""
-    # In most turns nothing that is cited has changed.
-    from xscore.store.memory_writer import note_stale, with_status
-
-    memories = memory_rows.memories_with_ids(connection, sorted(ids))
-    note_stale(connection, [with_status(memory, MemoryStatus.STALE) for memory in memories])
-
-
-def _make_active(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Rewrite memories as active, the latest last: of two with one key, the latest survives."""
-    if not ids:
-        return
-    # In most turns nothing that is cited has changed.
-    from xscore.store.memory_writer import put_memories, with_status
-
-    threads = (
-        f"SELECT id, thread FROM memory_row WHERE version = 0 AND id {memory_rows.IN_JSON_LIST}"
-    )
-    thread_of = dict(connection.execute(threads, (json.dumps(ids),)).fetchall())
-    memories = memory_rows.memories_with_ids(connection, ids)
-    for memory in sorted(memories, key=attrgetter("updated_at", "id")):
-        active = with_status(memory, MemoryStatus.ACTIVE)
-        put_memories(connection, [active], thread=thread_of[memory.id])

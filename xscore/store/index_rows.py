@@ -22,9 +22,9 @@ PROFILE = "index_profile"
 """Key in `worktree_meta`: the rules and settings by which bytes became memories."""
 LINKS_DUE = "links_due"
 """Key in `worktree_meta`: what the next linking must process."""
-CLEAN_TREE = "clean_tree"
-"""Key in `worktree_meta`: the state in which git found no uncommitted change
-(`pipeline.clean_tree`)."""
+NOTED_CHANGE = "clean_tree"
+"""Key in `worktree_meta`: the change that git found, and in which state (`pipeline.noted_change`).
+Earlier versions noted only trees without one."""
 WITHOUT_STAMP = "without_stamp"
 """Key in `worktree_meta`: how the files are that have no stamp, such as links, as one digest."""
 

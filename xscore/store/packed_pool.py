@@ -12,6 +12,7 @@ packed; with another setting all rows are read.
 import sqlite3
 import struct
 import time
+from binascii import crc32
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from math import isfinite
@@ -35,6 +36,11 @@ _ID_PREFIX, _ID_CHARS, _HASH_CHARS = "m_", 20, 32
 _ID_BYTES, _HASH_BYTES = _ID_CHARS // 2, _HASH_CHARS // 2
 _IDENTITY_FORM = struct.Struct(f"{_ID_BYTES}s{_HASH_BYTES}s")
 """The id and the content hash of a memory."""
+_CHECKSUM_BYTES = 4
+"""Behind the identities of a pack, their CRC-32. A changed id would be a memory without a text, a
+changed hash one that was never judged; nothing else in the pack would contradict it."""
+_CHECKSUM_OF_ALL = 0x2144DF1C
+"""The CRC-32 of any bytes that end with their own CRC-32."""
 _IDENTITY = compiled_late(rf"{_ID_PREFIX}[0-9a-f]{{{_ID_CHARS}}} [0-9a-f]{{{_HASH_CHARS}}}")
 _NUMBERS_OF_MEMORY = 4
 """First line, last line, estimated tokens, and entries of its term vector."""
@@ -131,10 +137,10 @@ def read_packs(
         return None
     paths, times, identities, kinds, entities, languages, numbers, terms = zip(*rows, strict=True)
     with damage_if_invalid("the packed memories of a file"):
+        if any(checksum != _CHECKSUM_OF_ALL for checksum in map(crc32, identities)):
+            raise ValueError("identities have changed")
         counts = [len(identity) // _IDENTITY_FORM.size for identity in identities]
-        joined_identities = b"".join(identities)
-        if len(joined_identities) % _IDENTITY_FORM.size:
-            raise ValueError("identities are cut")
+        joined_identities = b"".join([identity[:-_CHECKSUM_BYTES] for identity in identities])
         # Each column of all files is taken apart at once: file by file took twice the time.
         id_bytes, hash_bytes = zip(*_IDENTITY_FORM.iter_unpack(joined_identities), strict=True)
         all_ids = b"".join(id_bytes).hex(" ", _ID_BYTES).replace(" ", f" {_ID_PREFIX}")
@@ -250,9 +256,10 @@ def _packed(memories: Sequence[_PackedMemory]) -> tuple[object, ...] | None:
         return None
     if len({memory.language for memory in memories}) == 1:
         languages = first.language
+    joined_identities = bytes.fromhex("".join(identities))
     return (
         first.updated_at,
-        bytes.fromhex("".join(identities)),
+        joined_identities + crc32(joined_identities).to_bytes(_CHECKSUM_BYTES, "little"),
         "".join([_LETTERS[Kind(memory.kind)] for memory in memories]),
         entities,
         languages,

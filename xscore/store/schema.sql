@@ -146,7 +146,7 @@ END;
 CREATE TABLE version_pool (                     -- what a turn reads of the memories of a version (`packed_pool`)
     number     INTEGER PRIMARY KEY,             -- 2 × the number of the version, 1 more for its vector layer
     updated_at REAL NOT NULL,
-    identities BLOB NOT NULL,                   -- id and content hash of each
+    identities BLOB NOT NULL,                   -- id and content hash of each, and their CRC-32
     kinds      TEXT NOT NULL,                   -- a letter for each
     entities   TEXT NOT NULL,
     languages  TEXT NOT NULL,                   -- one for all, or of each

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 from xscore.platform import database
 from xscore.platform.processes import random_hex
 from xscore.records.receipt import TurnFigures
-from xscore.records.turn import Turn
+from xscore.records.turn import ChangedFile, Turn
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.index_rows import write_index_meta
@@ -164,17 +164,22 @@ def _context_of(turn: Turn) -> TurnContext:
         recent=tuple(filter(is_safe_name, turn.recent)),
         checkpoint=turn.checkpoint,
         may_carry=turn.may_carry,
-        edited=tuple(
-            [file for file in turn.changed or () if file.lines and is_safe_name(file.path)][
-                :MOST_EDITED
-            ]
-        ),
+        edited=tuple(_edited_files(turn)[:MOST_EDITED]),
         scope=replace(
             turn.scope,
             paths=tuple(redact(path).text for path in turn.scope.paths),
             within=tuple(redact(path).text for path in turn.scope.within),
         ),
     )
+
+
+def _edited_files(turn: Turn) -> list[ChangedFile]:
+    edited: list[ChangedFile] = []
+    for file in turn.changed or ():
+        if file.lines and is_safe_name(file.path):
+            # Its commit is read from git again when it is needed.
+            edited.append(replace(file, commit=None))
+    return edited
 
 
 def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:

@@ -23,9 +23,7 @@ _MISSING = """
     ORDER BY 1
 """
 _TO_COPY = """
-    SELECT text_hash, data, coalesce((SELECT kind FROM memory_view INDEXED BY view_by_text
-        JOIN memory_row ON number = memory
-        WHERE hash = text_hash AND view = 'whole' AND worktree = 0), '')
+    SELECT text_hash, data
     FROM json_each(?) AS text CROSS JOIN vec ON text_hash = text.value AND embedder = ?
 """
 _NOTE = """
@@ -33,7 +31,10 @@ _NOTE = """
     WHERE true ON CONFLICT DO NOTHING
 """
 _OF_TEXTS = f"embedder = ? AND server = ? AND text_hash {IN_JSON_LIST}"
-_COUNT = "SELECT count(*) FROM vector_copy WHERE embedder = ? AND server = ? AND is_there"
+_COUNT = (
+    "SELECT count(*) FROM vector_copy WHERE embedder = ? AND server = ? AND is_there"
+    " AND NOT is_gone"
+)
 _GONE = "SELECT embedder, text_hash FROM vector_copy WHERE server = ? AND is_gone ORDER BY 1, 2"
 
 
@@ -43,8 +44,6 @@ class CopiedVector(Struct, frozen=True):
     text_hash: str
     data: bytes
     """float16, little-endian."""
-    kind: str
-    """Of a memory with the text."""
 
 
 def uncopied_texts(connection: sqlite3.Connection, embedder: str, server: str) -> list[str]:
@@ -79,7 +78,7 @@ def confirm_copies(
 
 
 def count_copies(connection: sqlite3.Connection, embedder: str, server: str) -> int:
-    """Return how many vectors the server has, as far as is noted."""
+    """Return how many vectors the server has to have, by the notes."""
     (count,) = connection.execute(_COUNT, (embedder, server)).fetchone()
     return int(count)
 

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -63,7 +64,8 @@ async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> No
         await asyncio.sleep(dice.uniform(0.0, 0.7))
         # It may have judged the rest already.
         if running.pid is not None and not dead(running.pid):
-            os.kill(running.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(running.pid, signal.SIGKILL)
             wait_until(partial(dead, running.pid))
         assert status(herd).pid is None
         now = int(str(rows(herd, "SELECT count(*) FROM judgment")[0][0]))
@@ -89,8 +91,8 @@ async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) 
     with ThreadPoolExecutor(50) as pool:
         assert all(pool.map(lambda _: wake(flock), range(50)))
     wait_until(lambda: "judging" in status(flock).doing)
-    # One started without the lease ends by itself.
-    wait_until(lambda: processes_in(flock) == [status(flock).pid])
+    # One started without the lease ends by itself, if not before the one with it.
+    wait_until(lambda: {*processes_in(flock)} <= {status(flock).pid})
     wait_until(lambda: has_ended(flock))
     wait_until(lambda: not zombies())
 

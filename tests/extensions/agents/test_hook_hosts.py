@@ -91,7 +91,7 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
             return [added(done.result()) for done in hooks]
 
     with crowded_core(5) as core:
-        for run in range(3):
+        for run in range(6):
             # What else the machine does is no part of the promise.
             deadline = deadline_beside(core, 5, deadline_s=2.0)
             monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
@@ -107,7 +107,7 @@ def test_what_the_deadline_left_is_found_by_the_next_prompt(
 ) -> None:
     """The host is too slow for the first prompt; the background finishes its turn, and the next one
     has it."""
-    # On a machine that begins no turn in time, the prompt has four times as long.
+    # On a machine that begins no turn in time, or is busy, the prompt has four times as long.
     for deadline_s in (1.5, 6.0, 24.0):
         monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", str(deadline_s))
         host.latency_s = 2 * deadline_s
@@ -116,15 +116,16 @@ def test_what_the_deadline_left_is_found_by_the_next_prompt(
         start_s, begun = time.monotonic() - begun, time.monotonic()
         first = run_hook("prompt", message(root, session_id=f"s{deadline_s}"))
         # And the start of Python, before its clock runs, which takes longer on a busy machine.
-        assert time.monotonic() - begun < deadline_s + 1.0 + 2 * start_s
+        is_in_time = time.monotonic() - begun < deadline_s + 1.0 + 2 * start_s
         assert first.returncode == 0
         host.latency_s = 0.0
         patience = time.monotonic() + 60
         while "none" not in xscore(root, "status").partition("background")[2].splitlines()[0]:
             assert time.monotonic() < patience
             time.sleep(0.3)
-        if host.questions >= len(FILES):
+        if is_in_time and host.questions >= len(FILES):
             break
+    assert is_in_time
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "60")
     assert host.questions >= len(FILES)
     assert "xscore judged all" in added(run_hook("prompt", message(root, session_id="another")))

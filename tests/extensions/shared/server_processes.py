@@ -51,7 +51,15 @@ class RedisProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Return once it answers."""
+        """Return once it answers. Retried while another program has its port for a moment."""
+        wait_until(self._runs, otherwise=f"redis-server did not start: see {self._home / 'log'}")
+
+    def _runs(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            self._begin()
+        return self._ping() == b"+PONG\r\n"
+
+    def _begin(self) -> None:
         options = {
             "port": self._port,
             "bind": "127.0.0.1",
@@ -69,10 +77,6 @@ class RedisProcess:
             self._process = subprocess.Popen(
                 ["redis-server", *words], stdout=log, stderr=subprocess.STDOUT
             )
-        wait_until(
-            lambda: self._ping() == b"+PONG\r\n",
-            otherwise=f"redis-server did not start: see {self._home / 'log'}",
-        )
 
     def kill(self) -> None:
         """Kill it by SIGKILL."""

@@ -159,9 +159,13 @@ async def test_a_server_that_is_killed_in_a_turn_costs_one_line(
     """The turn goes on with what it has claimed here, and judges everything once."""
     with OpenAIServer(latency_s=0.05, keep_bodies=False) as provider:
         impatient = replace(shared, timeout_s=1)
+        is_killed = False
+        # However long a kill takes, the machine is not done before.
+        provider.may_reply = lambda counts: counts.requests <= 20 or is_killed
         machine = Machine(tmp_path / "a", functions=150, provider=provider, shared=impatient)
         wait_until(lambda: provider.counts.requests > 20, machine.process)
         running.kill()
+        is_killed = True
         try:
             output, errors = machine.ended()
         finally:

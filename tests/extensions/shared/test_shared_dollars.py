@@ -97,7 +97,7 @@ async def test_what_a_killed_process_held_is_free_after_its_lease(
     own_budget: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
     """Reported spending stays."""
-    dead = SharedBudget(own_budget, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
+    dead = SharedBudget(own_budget, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=2.0)
     await dead.settle(await dead.reserve(Decimal("0.1")), Decimal("0.1"))
     await dead.reserve(Decimal("0.8"))  # it is never settled: as after a SIGKILL
     async with asyncio.timeout(20):

@@ -72,8 +72,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProce
 def server_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What `embedding.search` is for a real search of each kind."""
     if request.param == "qdrant":
-        if find_spec("qdrant_client") is None:
-            not_here("qdrant-client", "pip install '.[qdrant]'")
+        if find_spec("qdrant_edge") is None:
+            not_here("qdrant-edge-py", "pip install '.[qdrant-edge]'")
         return f"qdrant:{tmp_path / 'qdrant'}"
     start: Callable[[str], PostgresProcess] = request.getfixturevalue
     return start("postgres").url

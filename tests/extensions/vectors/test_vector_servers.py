@@ -1,27 +1,26 @@
-"""PostgreSQL with pgvector and embedded Qdrant: both find what the store finds, erase, and keep
+"""PostgreSQL with pgvector, and Qdrant in a folder: both find what the store finds, erase, and keep
 partitions apart."""
 
 import asyncio
 import shutil
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import psycopg
 import pytest
 
 from tests.extensions.shared.postgres_process import PostgresProcess
-from tests.extensions.shared.server_programs import free_port, not_here
-from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searching
+from tests.extensions.shared.server_programs import free_port
+from tests.extensions.vectors.conftest import DIMENSIONS, EMBEDDER, clustered, fill, searching
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
 from xscore.extensions.vectors.search_backends import search_server_name
 from xscore.extensions.vectors.turn_likeness import check_embedder
 from xscore.extensions.vectors.vector_search import noted_partition
 from xscore.platform import database
-from xscore.platform.errors import UsageError
 from xscore.settings import EmbeddingSettings, Secret, Settings
 from xscore.store.store import Store
 from xscore.store.vector_copies import uncopied_texts
@@ -81,19 +80,19 @@ def test_what_is_erased_here_is_erased_there(
     assert settle_owed_erasures(store.connection, settings, verify=True) == ()
     partition = noted_partition(store.connection, EMBEDDER)
     hashes = _hashes_at(server_place, tmp_path, partition.repository)
-    assert memories[4].text_hash in hashes
-    assert erased.text_hash not in hashes
+    assert bytes.fromhex(memories[4].text_hash) in hashes
+    assert bytes.fromhex(erased.text_hash) not in hashes
 
 
-def _hashes_at(place: str, folder: Path, repository: str) -> str:
-    """Return what a server has, as text with the hashes of texts in it."""
+def _hashes_at(place: str, folder: Path, repository: str) -> bytes:
+    """Return what a server has, with the bytes of the hashes of texts in it."""
     if place.startswith("qdrant:"):
         files = [file for file in (folder / "qdrant").rglob("*") if file.is_file()]
-        return "".join(file.read_bytes().decode("latin-1") for file in files)
+        return b"".join(file.read_bytes() for file in files)
     with psycopg.connect(place) as connection:
         query = "SELECT text_hash FROM xscore_vectors.vector WHERE repository = %s"
         rows = connection.execute(query, (repository,)).fetchall()
-    return " ".join(text_hash for (text_hash,) in rows)
+    return b" ".join(bytes.fromhex(text_hash) for (text_hash,) in rows)
 
 
 async def test_doctor_names_the_server(server_place: str) -> None:
@@ -141,53 +140,37 @@ async def test_a_server_that_lost_its_vectors_gets_them_again(
     assert by_server.cosines.keys() == exact.cosines.keys()
 
 
-@pytest.fixture
-def qdrant_folder(tmp_path: Path) -> Path:
-    """Where the embedded mode has its files; skipped without the package."""
-    if find_spec("qdrant_client") is None:
-        not_here("qdrant-client", "pip install '.[qdrant]'")
-    return tmp_path / "parent" / "qdrant"
+def _lose_one_vector(place: str, text_hash: str) -> None:
+    """Remove one vector of what the server has, behind the store's back."""
+    if not place.startswith("qdrant:"):
+        with psycopg.connect(place, autocommit=True) as connection:
+            statement = "DELETE FROM xscore_vectors.vector WHERE text_hash = %s"
+            connection.execute(statement, (text_hash,))
+        return
+    edge = pytest.importorskip("qdrant_edge")
+    (path,) = Path(place.removeprefix("qdrant:")).glob(f"xscore_*_{DIMENSIONS}")
+    shard = edge.EdgeShard.load(str(path))
+    shard.update(edge.UpdateOperation.delete_points([UUID(hex=text_hash)]))
+    shard.flush()
+    shard.close()
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("open_part", ["qdrant", "parent"])
-async def test_a_folder_that_others_can_change_is_refused(
-    store: Store, qdrant_folder: Path, open_part: str
-) -> None:
-    """Qdrant runs what its files say, so nobody else may put files there."""
-    settings = searching(f"qdrant:{qdrant_folder}")
-    fill(store, clustered(3))
+async def test_the_loss_of_one_vector_is_noticed(store: Store, server_place: str) -> None:
+    """With the next vectors that are sent, what is missing is sent as well."""
+    settings = searching(server_place)
+    rows = clustered(30)
+    memories = fill(store, rows[:29])
     assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
-    folder = qdrant_folder if open_part == "qdrant" else qdrant_folder.parent
-    assert folder.stat().st_mode & 0o777 == 0o700
-    folder.chmod(0o770)
-    with pytest.raises(UsageError) as refused:
-        await nearest_memories(store, settings, EMBEDDER, clustered(1)[0].astype(np.float32), 3)
-    assert str(folder) in refused.value.message
-    assert refused.value.hint
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("content", ["[]", "{}", '{"collections": {"x": 1}}', "nonsense"])
-async def test_damaged_files_of_qdrant_cost_a_line(
-    store: Store, qdrant_folder: Path, content: str
-) -> None:
-    """Whatever the client raises for them, the store is searched."""
-    settings = searching(f"qdrant:{qdrant_folder}")
-    fill(store, clustered(30))
-    query = clustered(1)[0].astype(np.float32)
-    exact = await nearest_memories(store, Settings(), EMBEDDER, query, 10)
+    _lose_one_vector(server_place, memories[7].text_hash)
+    fill(store, rows[29:], first=29)
     assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
-    (qdrant_folder / "meta.json").write_text(content)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        damaged = await nearest_memories(store, settings, EMBEDDER, query, 10)
-    assert damaged.cosines == exact.cosines
-    assert len(damaged.warnings) == 1
+    by_server = await nearest_memories(store, settings, EMBEDDER, rows[7].astype(np.float32), 1)
+    assert by_server.warnings == ()
+    assert list(by_server.cosines) == [memories[7].id]
 
 
 @pytest.mark.verify
-@pytest.mark.usefixtures("qdrant_folder")
+@pytest.mark.skipif(find_spec("qdrant_client") is None, reason="needs qdrant-client")
 async def test_a_warning_of_the_client_is_not_shown(
     store: Store, recwarn: pytest.WarningsRecorder
 ) -> None:
@@ -223,7 +206,7 @@ async def test_a_login_sees_no_row_of_another(store: Store, postgres: PostgresPr
     assert _rows_seen_by(postgres.url, "ada", count) == [(10,)]
     assert _rows_seen_by(postgres.url, "eve", count) == [(0,)]
     nobody = "repeat('0', 32)"
-    values = f"'ada', {nobody}, {nobody}, 'e', {nobody}, '', '[1]'"
+    values = f"'ada', {nobody}, {nobody}, 'e', {nobody}, '[1]'"
     forged = f"INSERT INTO xscore_vectors.vector VALUES ({values})"
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         _rows_seen_by(postgres.url, "eve", f"{forged} RETURNING 1")

@@ -27,6 +27,7 @@ from xscore.extensions.agents.mcp_tools import (
     SERVER_INSTRUCTIONS,
     TEMPLATE,
     Tool,
+    load_call_work,
     offered_tools,
 )
 from xscore.extensions.agents.mcp_workplace import Workplace
@@ -107,9 +108,7 @@ class McpServer:
         try:
             result = await self._run(tool, params.arguments, context)
         except XscoreError as error:
-            from xscore.extensions.agents.mcp_work import failure_result  # loaded by the first call
-
-            result = failure_result(error)
+            result = load_call_work().failure_result(error)
         return types.CallToolResult.model_validate(result)
 
     async def _run(
@@ -133,9 +132,7 @@ class McpServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         async def read(_call: Call) -> dict[str, Any]:
-            from xscore.extensions.agents.mcp_work import read_receipt_resource  # as above
-
-            return read_receipt_resource(self._place, str(params.uri))
+            return load_call_work().read_receipt(self._place, str(params.uri))
 
         call = Call(wants_progress=False, report=lambda *_: None)
         try:

@@ -6,7 +6,7 @@ by default, since agents make better use of a server with few tools.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,9 @@ from xscore.extensions.agents.mcp_workplace import (
 )
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import without_values
+
+if TYPE_CHECKING:
+    from xscore.extensions.agents.mcp_work import CallWork
 
 SERVER_INSTRUCTIONS = (
     "Call `context` once at the start of a task, before you search or read files: it has judged"
@@ -37,6 +40,14 @@ TEMPLATE = {
     ),
     "mimeType": "application/json",
 }
+
+
+def load_call_work() -> "CallWork":
+    """Return what calls need; the first loads the pipeline, which a server that is never called
+    does without."""
+    from xscore.extensions.agents.mcp_work import CALL_WORK  # as the docstring says
+
+    return CALL_WORK
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -82,10 +93,8 @@ class Tool(Struct, frozen=True, kw_only=True):
             except msgspec.ValidationError as error:
                 why = f"the arguments of `{self.name}` are invalid: {without_values(error)}"
                 raise UsageError(why, hint="See the tool's input schema.") from error
-            # The first call loads the pipeline; a server that is never called does without.
-            from xscore.extensions.agents.mcp_work import WORK_OF_TOOLS
-
-            return (await WORK_OF_TOOLS[self.name](place, arguments, call)).to_wire()
+            work_of_tool = load_call_work().of_tools[self.name]
+            return (await work_of_tool(place, arguments, call)).to_wire()
 
         return work
 

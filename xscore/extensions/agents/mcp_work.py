@@ -6,7 +6,7 @@ confidence than a user's own statement, since it may come from a text that the a
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from click import unstyle
@@ -110,6 +110,14 @@ WORK_OF_TOOLS: Mapping[str, Work] = {
 }
 
 
+class CallWork(NamedTuple):
+    """All that a call may need."""
+
+    of_tools: Mapping[str, Work]
+    read_receipt: Callable[[Workplace, object], dict[str, Any]]
+    failure_result: Callable[[XscoreError], dict[str, Any]]
+
+
 def failure_result(error: XscoreError) -> dict[str, Any]:
     """Tell the model what went wrong and what to do next, fenced and with secrets redacted.
 
@@ -123,3 +131,6 @@ def failure_result(error: XscoreError) -> dict[str, Any]:
         f" {DATA_NOTE}\n<{FENCE}>\n{quoted(message, MOST_ERROR_CHARS)}\n</{FENCE}>"
     )
     return ToolResult(text, {"error": error.kind}, is_error=True).to_wire()
+
+
+CALL_WORK = CallWork(WORK_OF_TOOLS, read_receipt_resource, failure_result)

@@ -38,7 +38,7 @@ from xscore.extensions.evaluation.quality import Evaluation
 from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.figures import format_dollars
+from xscore.platform.figures import format_dollars, format_fraction
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import find_root
 from xscore.platform.text import counted, one_line
@@ -223,8 +223,8 @@ def _about_words(report: CalibrationReport) -> str:
     weight = report.calibration.words_weight
     before = report.words_weight_before
     if weight == before:
-        return f"weight {weight:g}, as before: no other is clearly better"
-    return f"weight {weight:g} instead of {before:g}"
+        return f"weight {format_fraction(weight)}, as before: no other is clearly better"
+    return f"weight {format_fraction(weight)} instead of {format_fraction(before)}"
 
 
 def _about_maps(calibration: Calibration) -> str:

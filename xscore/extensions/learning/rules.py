@@ -26,6 +26,7 @@ from xscore.extensions.learning.draft import (
     text_bytes,
 )
 from xscore.pipeline.contradictions import decayed, last_seen
+from xscore.platform.figures import format_fraction
 from xscore.platform.hashing import integer_id, memory_id
 from xscore.platform.text import counted
 from xscore.records.memory import (
@@ -81,7 +82,9 @@ def archive_weak(draft: ConsolidationDraft) -> None:
             and memory.confidence < draft.rules.weak_confidence
         )
         if memory.status in LIVE and is_weak:
-            why = f"confidence {memory.confidence:.3f} is below {draft.rules.weak_confidence:g}"
+            confidence = format_fraction(memory.confidence)
+            least = format_fraction(draft.rules.weak_confidence)
+            why = f"confidence {confidence} is below {least}"
             draft.archive("user", memory, why=why)
 
 
@@ -97,10 +100,9 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
         may_go = memory.kind is not Kind.SUMMARY and not is_said
         is_minor = memory.importance < rules.high_importance
         if may_go and memory.importance < rules.drop_importance and days >= rules.drop_days:
-            why = (
-                f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for"
-                f" {days:.0f} days"
-            )
+            importance = format_fraction(memory.importance)
+            least = format_fraction(rules.drop_importance)
+            why = f"importance {importance} is below {least}, unused for {days:.0f} days"
             draft.erase(ActionKind.DROP, scope, memory, why=why)
         elif may_go and is_minor and days >= rules.prune_days:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")

@@ -12,6 +12,7 @@ from html import escape
 from math import sqrt
 from statistics import median
 
+from xscore.platform.figures import format_fraction
 from xscore.platform.text import ellipsize, one_line
 from xscore.records.judgment import SCORE_TOLERANCE
 
@@ -52,7 +53,7 @@ def _heads(cut: float) -> str:
         f'<span style="{half}; {_LEFT}">scores from 0</span>'
         f'<span style="{half}; text-align: right">to 1</span>'
     )
-    numbers = ("scored", f"{cut:.2g} or more", "median", "best")
+    numbers = ("scored", f"{format_fraction(cut)} or more", "median", "best")
     heads = "".join(f"<th>{name}</th>" for name in numbers)
     return f'<tr><th style="{_LEFT}">kind</th><th style="{_LEFT}">{axis}</th>{heads}</tr>'
 
@@ -82,7 +83,7 @@ def _bars(scores: Sequence[float], cut: float) -> str:
     boxes: list[str] = []
     for place, count in enumerate(counts):
         if place == line_at:
-            boxes.append(_box(1, HEIGHT_PX, _LINE_COLOR, f"the cut: {cut:.2g}"))
+            boxes.append(_box(1, HEIGHT_PX, _LINE_COLOR, f"the cut: {format_fraction(cut)}"))
         color = _PASSING_COLOR if place >= line_at else _OTHER_COLOR
         # One score of thousands is a line, not nothing.
         height = max(2, round(HEIGHT_PX * sqrt(count) / tallest)) if count else 0

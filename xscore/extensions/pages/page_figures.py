@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
 from xscore.pipeline.stage_words import call_words
-from xscore.platform.figures import format_dollars, format_seconds, format_share
+from xscore.platform.figures import format_dollars, format_fraction, format_seconds, format_share
 from xscore.platform.text import counted
 from xscore.records.calls import Stage
 from xscore.records.receipt import Coverage, StageUsage
@@ -101,7 +101,7 @@ def cuts_by_kind(page: TurnPage) -> tuple[KindsCut, ...]:
         names = ", ".join(kinds).replace("_", " ")
         if len(kinds) > KINDS_NAMED:
             names = f"{len(kinds)} other kinds"
-        cuts.append(KindsCut(tuple(kinds), f"{names} from {least:.2g}"))
+        cuts.append(KindsCut(tuple(kinds), f"{names} from {format_fraction(least)}"))
     return tuple(cuts)
 
 

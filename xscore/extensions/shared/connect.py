@@ -191,7 +191,7 @@ class SharedStores(SpendingStores):
         self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
     ) -> Mapping[str, Judgment]:
         """Return what the server has of these contents, by content hash."""
-        return await self.sent.judged_there(turn_key, judge, hashes, sample)
+        return await self.sent.judgments_on_server(turn_key, judge, hashes, sample)
 
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to the server so far."""
@@ -233,19 +233,8 @@ async def open_shared_resources(
     if connection is not None:
         outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
         notes = UnsentTurns(connection, shared_server_name(settings), clock=clock)
-    factory = server_factory(settings, calls)
-    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
-    if not settings.require:
-        # Beside what the turn does before its first request, such as opening the judge.
-        knock.begin()
-    link = ServerLink(
-        factory,
-        require=settings.require,
-        timeout_s=settings.timeout_s,
-        note=note,
-        reach=knock.wait,
-        was_away=outages.problem() if outages is not None else "",
-    )
+    was_away = outages.problem() if outages is not None else ""
+    link = _link(settings, calls, note=note, was_away=was_away)
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
@@ -258,6 +247,29 @@ async def open_shared_resources(
             stack.push_async_callback(shared_budget.aclose)
             budget = shared_budget
         yield SharedStores(through, budget, link, through, stack, calls)
+
+
+def _link(
+    settings: SharedSettings,
+    calls: list[ServerCall],
+    *,
+    note: Callable[[str], None],
+    was_away: str,
+) -> ServerLink:
+    """Return the link to the server, which is knocked at from now on unless it is required."""
+    factory = server_factory(settings, calls)
+    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
+    if not settings.require:
+        # Beside what the turn does before its first request, such as opening the judge.
+        knock.begin()
+    return ServerLink(
+        factory,
+        require=settings.require,
+        timeout_s=settings.timeout_s,
+        note=note,
+        reach=knock.wait,
+        was_away=was_away,
+    )
 
 
 def _remember(outages: OutageMemory, link: ServerLink) -> None:

@@ -91,7 +91,7 @@ class SharedJudgmentStore:
         a turn."""
         return SharedClaims(self, turn_key, judge, sample)
 
-    async def judged_there(
+    async def judgments_on_server(
         self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int
     ) -> dict[str, Judgment]:
         """Return what the server has of these contents, by content hash; stored here by then.
@@ -103,7 +103,7 @@ class SharedJudgmentStore:
         names = (turn_key, judge_key(judge), sample)
         judgments: dict[str, Judgment] = {}
         nothing: dict[str, Judgment] = {}
-        if not hashes or not await self.link.is_near():
+        if not hashes or not await self.link.answers_soon():
             return judgments
         # Spread over all, since neighbours are judged together.
         step = max(1, len(hashes) // SAMPLED)

@@ -13,21 +13,19 @@ import struct
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from threading import Thread
 
 from xscore.extensions.shared.server import (
     REDIS,
+    SIGN_OF_LIFE_SHARE,
     displayed_url,
     parse_server_url,
     server_host,
     unavailable,
 )
+from xscore.platform.daemon_thread import start_in_thread
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.calls import ServerCall
 
-KNOCK_SHARE = 8
-"""A server has this part of `shared.timeout_s` to show that it is there: a quarter of a second of
-two."""
 LOOKUP_S = 0.05
 """How much longer than its limit a knock is waited for."""
 _REDIS_PING = b"*1\r\n$4\r\nPING\r\n"
@@ -50,7 +48,7 @@ def knock(url: str, *, timeout_s: float) -> None:
             if not opened.recv(1):
                 raise ConnectionResetError("it closed the connection")
     except TimeoutError as error:
-        late = TimeoutError(f"no answer within {timeout_s:g} s")
+        late = TimeoutError(f"no answer within {timeout_s:.3g} s")
         raise unavailable(displayed_url(url), late) from error
     except OSError as error:
         raise unavailable(displayed_url(url), error) from error
@@ -74,16 +72,16 @@ class RunningKnock:
         self.started_at: float = time.time()
         self._url = url
         self._timeout_s = timeout_s
-        self._answer: Future[SharedUnavailable | None] = Future()
-        Thread(target=self._run, daemon=True, name="xscore-knock").start()
+        self._answer: Future[SharedUnavailable | None] = start_in_thread(
+            self._knock, name="xscore-knock"
+        )
 
-    def _run(self) -> None:
-        problem: SharedUnavailable | None = None
+    def _knock(self) -> SharedUnavailable | None:
         try:
             knock(self._url, timeout_s=self._timeout_s)
         except SharedUnavailable as error:
-            problem = error
-        self._answer.set_result(problem)
+            return error
+        return None
 
     @property
     def is_over(self) -> bool:
@@ -102,7 +100,7 @@ class RunningKnock:
         done, _ = await asyncio.wait({answer}, timeout=wait_s)
         if done:
             return answer.result()
-        late = TimeoutError(f"no answer within {self._timeout_s:g} s")
+        late = TimeoutError(f"no answer within {self._timeout_s:.3g} s")
         return unavailable(displayed_url(self._url), late)
 
 
@@ -113,7 +111,7 @@ class ServerKnock:
         """calls: a knock that failed is added to them. timeout_s: deadline of one request."""
         self._url = url
         self._calls = calls
-        self._limit_s = timeout_s / KNOCK_SHARE
+        self._limit_s = timeout_s / SIGN_OF_LIFE_SHARE
         self._running: RunningKnock | None = None
 
     def begin(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from xscore.extensions.shared.server import SharedServer
+from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")
@@ -25,8 +25,6 @@ AGAIN_S = 0.1
 """Delay between two tries of one request."""
 NEAR_S = 0.04
 """How long a turn waits for a sign of life after an outage, or for what it can do without."""
-CHECK_SHARE = 8
-"""A server that was away then has this part of a request's deadline to answer a first question."""
 LOOK_AGAIN_S = 2.0
 """Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
@@ -85,7 +83,7 @@ class ServerLink:
         """Whether the server has answered this process."""
         return self._has_answered
 
-    async def is_near(self) -> bool:
+    async def answers_soon(self) -> bool:
         """Whether the server can be asked without waiting long to find out that it is away."""
         if self.require or self._has_answered:
             return not self.is_unavailable
@@ -164,7 +162,7 @@ class ServerLink:
             await self._reach(NEAR_S)
             # Outside the deadline: on a busy machine the import of a driver takes longer.
             server = self._opened()
-            async with asyncio.timeout(self._timeout_s / CHECK_SHARE):
+            async with asyncio.timeout(self._timeout_s / SIGN_OF_LIFE_SHARE):
                 await server.check()
             self._was_away = ""
             self._has_answered = True

@@ -30,6 +30,9 @@ REDIS = frozenset({"redis", "rediss"})
 POSTGRES = frozenset({"postgresql", "postgres"})
 REDIS_PORT, POSTGRES_PORT = 6379, 5432
 """Where they listen unless a URL says otherwise."""
+SIGN_OF_LIFE_SHARE = 8
+"""A server has this part of `shared.timeout_s` to show that it is there: a quarter of a second of
+two."""
 CHECK_IT = (
     "Check that it is running and that shared.url, user and password are right: `xscore doctor`"
     " asks it."

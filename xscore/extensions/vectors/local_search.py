@@ -6,13 +6,11 @@ nearest are missed (`docs/internals/decisions/0066-vectors-and-hot-state.md` has
 """
 
 import sqlite3
-from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xscore.extensions.vectors.embedders import nearest
-from xscore.store.vector_copies import CopiedVector
 from xscore.store.vector_rows import (
     HASH_BYTES,
     all_vectors,
@@ -32,43 +30,21 @@ WORD = np.dtype("<u8")
 
 
 class LocalSearch:
-    """The vectors of one database. See `vector_search.VectorSearch`; nothing is copied, so nothing
-    is added or erased."""
-
-    name = ""
+    """The vectors of one database."""
 
     def __init__(self, connection: sqlite3.Connection, embedder: str) -> None:
         self._connection = connection
         self._embedder = embedder
 
-    async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
-        """Do nothing: they are in the store."""
-
     async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
-        """Return the k nearest."""
+        """Return text hash and cosine of the k nearest, best first."""
         places = np.frombuffer(query, dtype="<f2").astype(np.float32)
-        return nearest_texts(self._connection, self._embedder, places, k)
-
-    async def count(self) -> int:
-        """Return how many vectors there are."""
-        return len(all_vectors(self._connection, self._embedder))
-
-    async def erase(self, text_hashes: Collection[str]) -> int:
-        """Do nothing: they went with their texts."""
-        return 0
-
-    async def check(self) -> str:
-        """Say where it searches."""
-        return "the store"
-
-    async def aclose(self) -> None:
-        """Do nothing."""
+        return _nearest_texts(self._connection, self._embedder, places, k)
 
 
-def nearest_texts(
+def _nearest_texts(
     connection: sqlite3.Connection, embedder: str, query: NDArray[np.float32], k: int
 ) -> list[tuple[str, float]]:
-    """Return text hash and cosine of the k nearest vectors of one database, best first."""
     sketches = read_sketches(connection, embedder, dimensions=len(query))
     sketch_bytes = sign_bytes(len(query)) + HASH_BYTES
     count = len(sketches) // sketch_bytes

@@ -32,10 +32,10 @@ _MAKING = 7_837_063_920_242
 _LOCK = f"SELECT pg_advisory_xact_lock({_MAKING})"
 _IN_PARTITION = "member = %(member)s AND repository = %(repository)s AND embedder = %(embedder)s"
 _UPSERT = """
-    INSERT INTO xscore_vectors.vector (member, repository, embedder, text_hash, kind, data)
-    VALUES (%(member)s, %(repository)s, %(embedder)s, %(text_hash)s, %(kind)s, %(data)s::halfvec)
+    INSERT INTO xscore_vectors.vector (member, repository, embedder, text_hash, data)
+    VALUES (%(member)s, %(repository)s, %(embedder)s, %(text_hash)s, %(data)s::halfvec)
     ON CONFLICT (login, member, repository, embedder, text_hash)
-    DO UPDATE SET kind = excluded.kind, data = excluded.data
+    DO UPDATE SET data = excluded.data
 """
 _INDEX = """
     CREATE INDEX IF NOT EXISTS vector_{0} ON xscore_vectors.vector
@@ -104,9 +104,8 @@ class PgVectorSearch:
         rows: list[dict[str, str]] = []
         dimensions: set[int] = set()
         for vector in vectors:
-            text_hash, kind = vector.text_hash, vector.kind
             data = _literal(vector.data)
-            rows.append({**self._partition, "text_hash": text_hash, "kind": kind, "data": data})
+            rows.append({**self._partition, "text_hash": vector.text_hash, "data": data})
             dimensions.add(len(vector.data) // 2)
         with connected(self._address) as connection:
             _prepare(connection)

@@ -9,7 +9,6 @@ CREATE TABLE xscore_vectors.vector (
     repository text    NOT NULL CHECK (repository ~ '^[0-9a-f]{32}$'), -- keyed digest of the store's id
     embedder   text    NOT NULL,
     text_hash  text    NOT NULL CHECK (text_hash ~ '^[0-9a-f]{32}$'),
-    kind       text    NOT NULL,
     data       halfvec NOT NULL,
     PRIMARY KEY (login, member, repository, embedder, text_hash)
 );

@@ -21,6 +21,7 @@ from xscore.extensions.vectors.embedders import nearest
 from xscore.extensions.vectors.local_search import LocalSearch
 from xscore.extensions.vectors.search_backends import open_search, search_server_name
 from xscore.extensions.vectors.vector_search import (
+    NearestTexts,
     VectorSearch,
     note_partition,
     partition_of,
@@ -102,8 +103,11 @@ async def _by_server(
                 return None, f"{search.name} lost vectors, which are sent again"
     except TimeoutError:
         problem = f"{search.name} did not answer within {SEARCH_S:g} s"
-    except (SharedUnavailable, StoreError) as error:
+    except SharedUnavailable as error:
         problem = error.message
+    except StoreError as error:
+        # Another process has the folder, or this store cannot be written: no outage.
+        return None, error.message
     finally:
         await search.aclose()
     with suppress(StoreError):
@@ -176,14 +180,17 @@ async def _send(store: Store, search: VectorSearch, embedder: str, missing: Sequ
 
 
 async def _has_lost_vectors(store: Store, search: VectorSearch, embedder: str) -> bool:
-    """Whether the server has less than half of what it has by the notes: others that use it at the
-    same time make a small difference."""
+    """Whether the server has fewer vectors than by the notes."""
     noted = count_copies(store.connection, embedder, search.name)
-    return noted > 0 and 2 * await search.count() < noted
+    if not noted or await search.count() >= noted:
+        return False
+    # Another process may have erased some in between, there and then in the notes.
+    noted = min(noted, count_copies(store.connection, embedder, search.name))
+    return await search.count() < noted
 
 
 async def _nearest_of(
-    connection: sqlite3.Connection, search: VectorSearch, query: NDArray[np.float32], k: int
+    connection: sqlite3.Connection, search: NearestTexts, query: NDArray[np.float32], k: int
 ) -> list[tuple[str, float]]:
     """Return memory id and cosine of at least the k nearest, where there are so many."""
     data = query.astype("<f2").tobytes()

@@ -1,4 +1,5 @@
-"""Open the server that `embedding.search` names: PostgreSQL with pgvector, or Qdrant.
+"""Open what `embedding.search` names: PostgreSQL with pgvector, a Qdrant server, or a folder for
+Qdrant's engine in this process.
 
 Nothing is connected and no driver is imported before the first request. A repository's own file
 cannot set it, so a clone sends vectors nowhere. Trade-off: one setting names kind and place, so
@@ -17,8 +18,8 @@ from xscore.settings import Settings
 
 QDRANT = "qdrant:"
 _FORMS = (
-    "Write postgresql://HOST/DATABASE, qdrant:https://HOST:6333, or qdrant:/FOLDER for Qdrant's"
-    " embedded mode; leave it empty to search in the store."
+    "Write postgresql://HOST/DATABASE, qdrant:https://HOST:6333, or qdrant:/FOLDER for Qdrant"
+    " in this process; leave it empty to search in the store."
 )
 _PURPOSE = "embedding.search"
 
@@ -81,7 +82,12 @@ def open_search(
         return PgVectorSearch(text, partition, name=name, timeout_s=timeout_s)
     place = text.removeprefix(QDRANT)
     host = urlsplit(place).hostname
-    if host and not (place.startswith("https:") or is_this_machine(host)):
+    if not host:
+        require_extra("qdrant-edge", "qdrant_edge", purpose=_PURPOSE)
+        from xscore.extensions.vectors.qdrant_folder import QdrantFolder  # an extra
+
+        return QdrantFolder(place, partition, name=name)
+    if not (place.startswith("https:") or is_this_machine(host)):
         raise UsageError(
             f"{name} is not on this machine, and http: would send your vectors in the clear",
             hint="Write qdrant:https://HOST:6333.",

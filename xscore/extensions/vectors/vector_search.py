@@ -59,21 +59,26 @@ def _partition(member: str, store_id: str, embedder: str) -> VectorPartition:
     return VectorPartition(member=member, repository=repository, embedder=embedder)
 
 
-class VectorSearch(Protocol):
-    """Searches the vectors of one partition. Methods raise SharedUnavailable."""
+class NearestTexts(Protocol):
+    """Finds the texts that are nearest to a query."""
+
+    async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
+        """Return text hash and cosine of about the k nearest, best first. query: float16."""
+        ...
+
+
+class VectorSearch(NearestTexts, Protocol):
+    """Searches the vectors of one partition on a server, or in a folder. Methods raise
+    SharedUnavailable, and StoreError for a folder that another process has."""
 
     name: str
-    """For messages and notes: without user and password; empty: the store itself."""
+    """For messages and notes: without user and password."""
 
     async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
         """Add these vectors; those of the same texts are replaced.
 
         is_last: none follow for now, so it is time to make what searches them fast.
         """
-        ...
-
-    async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
-        """Return text hash and cosine of about the k nearest, best first. query: float16."""
         ...
 
     async def count(self) -> int:

@@ -26,6 +26,9 @@ NOT_SENT = "the one who paid first had no server, and judged nothing with one si
 FORGOTTEN = "the server was replaced by an empty one in between"
 UNEXPLAINED = "none of these"
 
+LOCAL_ONLY = ("only in the local store", "with the local store alone")
+"""What the warnings say of a turn that went on without the server of judgments."""
+
 
 class Payment(Struct, frozen=True):
     """A pair that a turn paid for."""
@@ -122,4 +125,5 @@ def _was_sent(
 
 def is_alone(line: Mapping[str, Any]) -> bool:
     """Whether a turn went on without the server for a while."""
-    return any("only the local store" in warning for warning in line.get("warnings", ()))
+    warnings = " ".join(line.get("warnings", ()))
+    return any(phrase in warnings for phrase in LOCAL_ONLY)

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.extensions.shared.team.conftest import KEY, OTHER_KEY
-from xscore.extensions.shared.team.address import connection_terms, team_address
+from xscore.extensions.shared.team.address import connected, connection_terms, team_address
 from xscore.extensions.shared.team.setup import setup_sql
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey, team_key
 from xscore.platform.errors import StoreDamaged, UsageError
@@ -111,7 +112,7 @@ def test_a_safe_url_is_taken_whatever_the_environment_says(
     monkeypatch.setenv("PGSSLMODE", "disable")
     address = team_address(url, timeout_s=1, setting="shared.memories_url")
     name, value = option
-    assert connection_terms(address)[name] == value
+    assert connection_terms(address, conninfo_to_dict(url))[name] == value
 
 
 @pytest.mark.parametrize(
@@ -154,3 +155,13 @@ def test_a_plain_start_loads_no_driver() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_url_that_the_driver_refuses_is_shown_without_its_password() -> None:
+    """The driver's own message would repeat the URL."""
+    url = "postgresql://maria:pa%zzss@127.0.0.1/t"
+    address = team_address(url, timeout_s=1, setting="shared.memories_url")
+    with pytest.raises(UsageError) as refused, connected(address):
+        pass
+    shown = f"{refused.value.message} {refused.value.hint}"
+    assert "zzss" not in shown and "maria" not in shown

@@ -7,7 +7,7 @@ transaction mode may stand before the server. Beyond loopback the server's certi
 server with a certificate of its own needs `sslrootcert` in the URL.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -128,14 +128,24 @@ def memories_address(settings: SharedSettings, *, timeout_s: float | None = None
 
 @contextmanager
 def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
-    """Open a connection in autocommit, and close it. Raises SharedUnavailable, also for what the
-    server refuses within."""
-    import psycopg  # an extra
+    """Open a connection in autocommit, and close it.
+
+    Raises SharedUnavailable, also for what the server refuses within, and UsageError for a URL that
+    the driver cannot read.
+    """
+    import psycopg.conninfo  # an extra
 
     try:
-        connection = psycopg.connect(
-            **connection_terms(address), autocommit=True, prepare_threshold=None
-        )
+        url_terms = psycopg.conninfo.conninfo_to_dict(address.url)
+    except (psycopg.Error, ValueError):
+        # Its message would show the URL, and a password in it.
+        raise UsageError(
+            f"{address.name} cannot be read as a URL",
+            hint="Percent-encode characters of user and password that mean something in a URL.",
+        ) from None
+    terms = connection_terms(address, url_terms)
+    try:
+        connection = psycopg.connect(**terms, autocommit=True, prepare_threshold=None)
         try:
             yield connection
         finally:
@@ -164,21 +174,12 @@ def first_value(connection: "psycopg.Connection[Any]", query: str) -> Any:
     return row[0] if row else None
 
 
-def connection_terms(address: TeamAddress) -> dict[str, Any]:
+def connection_terms(address: TeamAddress, url_terms: Mapping[str, Any]) -> dict[str, Any]:
     """Return the driver's options; none that matters is left to the environment.
 
-    Raises UsageError for a URL that the driver cannot read.
+    url_terms: what the driver reads in the URL.
     """
-    import psycopg.conninfo  # an extra
-
-    try:
-        terms = psycopg.conninfo.conninfo_to_dict(address.url)
-    except (psycopg.Error, ValueError):
-        # Its message would show the URL, and a password in it.
-        raise UsageError(
-            f"{address.name} cannot be read as a URL",
-            hint="Percent-encode characters of user and password that mean something in a URL.",
-        ) from None
+    terms = dict(url_terms)
     terms.setdefault("application_name", "xscore")
     terms["client_encoding"] = "utf8"
     terms.setdefault("connect_timeout", max(2, round(address.timeout_s)))

@@ -22,9 +22,14 @@ from xscore.extension import implements
 from xscore.extensions.exchange.exchange_keys import parse_exchange_key
 from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
 from xscore.extensions.shared.connect import server_factory
-from xscore.extensions.shared.knock import KNOCK_SHARE, RunningKnock
+from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.link import NEAR_S
-from xscore.extensions.shared.server import REDIS, SharedServer, parse_server_url
+from xscore.extensions.shared.server import (
+    REDIS,
+    SIGN_OF_LIFE_SHARE,
+    SharedServer,
+    parse_server_url,
+)
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
 from xscore.pipeline.parts import SESSION_BUFFER
 from xscore.platform import database
@@ -155,19 +160,19 @@ class SessionBuffer:
         is_hurried: a turn waits for it.
         """
         limit_s = self._settings.timeout_s
-        knock = RunningKnock(self._settings.url.reveal(), timeout_s=limit_s / KNOCK_SHARE)
+        knock = RunningKnock(self._settings.url.reveal(), timeout_s=limit_s / SIGN_OF_LIFE_SHARE)
         problem = await knock.problem(at_most_s=NEAR_S if is_hurried else None)
         if problem is not None:
             raise problem
         server = self._open()
         if is_hurried:
-            limit_s /= KNOCK_SHARE
+            limit_s /= SIGN_OF_LIFE_SHARE
         try:
             async with asyncio.timeout(limit_s):
                 return await request(server)
         except TimeoutError:
             raise SharedUnavailable(
-                f"{server.name} did not answer within {limit_s:g} s",
+                f"{server.name} did not answer within {limit_s:.3g} s",
                 hint="Check why it is slow, or raise shared.timeout_s.",
             ) from None
         finally:
@@ -192,11 +197,10 @@ async def keep_session(settings: Settings, *, store: Store, thread: str) -> str:
         for memory in latest_exchanges(store.connection, thread, LATEST):
             line = saved_memory(_redacted(memory), ())
             exchanges.append(BufferedExchange(repository=repository, branch=branch, memory=line))
-        await buffer.keep(exchanges)
+        with suppress(SharedUnavailable):
+            await buffer.keep(exchanges)
     except UsageError as error:
         return f"the session is not kept for your other machines: {error.message}"
-    except SharedUnavailable:
-        return ""
     return ""
 
 

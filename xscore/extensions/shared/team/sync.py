@@ -78,9 +78,9 @@ class BegunExchange(Struct, frozen=True):
         exchange raised."""
         return self.running.wait(timeout_s, name=self.request.address.name)
 
-    def finish(self, store: Store, settings: SharedSettings, *, timeout_s: float) -> TeamSync:
-        """Write what was pulled, and note how far it is. Raises what `wait` raises."""
-        return finish_exchange(store, settings, self, self.wait(timeout_s))
+    def finish(self, store: Store, settings: SharedSettings, result: ExchangeResult) -> TeamSync:
+        """Write what was pulled into the store, and note how far it is."""
+        return _finish_exchange(store, settings, self, result)
 
 
 def team_server_name(address: TeamAddress, repository: str) -> str:
@@ -114,10 +114,10 @@ def synchronise(store: Store, settings: SharedSettings, *, everything: bool = Fa
         membership = replace(membership, epoch="", version=0, event=-1)
     begun = begin_exchange(store, settings, membership)
     result = begun.wait(COMMAND_S)
-    done = finish_exchange(store, settings, begun, result)
+    done = begun.finish(store, settings, result)
     if result.taken.lacks_own and settings.memories == "write":
         begun = begin_exchange(store, settings, required_membership(store))
-        repeated = begun.finish(store, settings, timeout_s=COMMAND_S)
+        repeated = begun.finish(store, settings, begun.wait(COMMAND_S))
         done = replace(done, sent=done.sent + repeated.sent)
     return done
 
@@ -162,10 +162,9 @@ def begin_exchange(store: Store, settings: SharedSettings, membership: Membershi
     return BegunExchange(membership, request, RunningRequest(lambda: exchange(request)))
 
 
-def finish_exchange(
+def _finish_exchange(
     store: Store, settings: SharedSettings, begun: BegunExchange, result: ExchangeResult
 ) -> TeamSync:
-    """Write what was pulled into the store, and note how far it is."""
     now = store.clock()
     connection = store.connection
     with database.transaction(connection):

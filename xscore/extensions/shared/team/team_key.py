@@ -20,7 +20,7 @@ from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.settings.model import SharedSettings
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from xscore.extensions.shared.team.row_cipher import RowCipher
 
 KEY_HINT = (
     "`xscore shared key` prints a new one, once for the whole team; each member keeps it in"
@@ -72,10 +72,10 @@ class TeamKey:
         )
         return hmac.new(self._names, message, sha256).digest()[:_NAME_BYTES].hex()
 
-    def _cipher(self) -> "AESGCM":
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # an extra
+    def _cipher(self) -> "RowCipher":
+        from xscore.extensions.shared.team.row_cipher import RowCipher  # it needs an extra
 
-        return AESGCM(self._texts)
+        return RowCipher(self._texts)
 
     def encrypt(self, text: bytes, place: RowPlace) -> bytes:
         """Encrypt the text of a row."""
@@ -89,20 +89,18 @@ class TeamKey:
 
         Raises OtherKey, and StoreDamaged for a row that was changed or belongs elsewhere.
         """
-        from cryptography.exceptions import InvalidTag  # an extra
-
         if content[:1] == _FORM and content[1 : 1 + _ID_BYTES] != self.id:
             raise OtherKey
-        nonce = content[1 + _ID_BYTES : _HEAD_BYTES]
-        try:
-            if content[:1] != _FORM:
-                raise InvalidTag
-            return self._cipher().decrypt(nonce, content[_HEAD_BYTES:], place.bound)
-        except (InvalidTag, ValueError) as error:
+        text: bytes | None = None
+        if content[:1] == _FORM:
+            nonce = content[1 + _ID_BYTES : _HEAD_BYTES]
+            text = self._cipher().decrypt(nonce, content[_HEAD_BYTES:], place.bound)
+        if text is None:
             raise StoreDamaged(
                 "a row of the team's server was changed, or belongs elsewhere",
-                hint="Tell whoever runs the server.",
-            ) from error
+                hint="Tell the administrator of the server.",
+            )
+        return text
 
 
 def _derived(secret: bytes, purpose: bytes) -> bytes:

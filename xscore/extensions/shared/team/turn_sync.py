@@ -123,9 +123,6 @@ def _finish_turn(
     store: Store, settings: SharedSettings, begun: "BegunExchange", *, began: float
 ) -> TurnExchange:
     """Take what has come, or leave the exchange to a process. began: Unix seconds."""
-    # Loaded by now.
-    from xscore.extensions.shared.team.sync import finish_exchange
-
     address = begun.request.address
     call = ServerCall(
         system="postgresql",
@@ -138,7 +135,7 @@ def _finish_turn(
         result = begun.wait(WAIT_S)
         if len(result.taken.entries) > MOST_IN_TURN:
             return TurnExchange(warning=_sync_beside(store, settings, is_slow=False), call=call)
-        sync = finish_exchange(store, settings, begun, result)
+        sync = begun.finish(store, settings, result)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
             # Too late may be the server's doing or this machine's: the process finds out.

@@ -1,4 +1,4 @@
-"""A tree in which git found no change is not asked about again until something in it changes."""
+"""What git found changed is not asked about again until something in the tree changes."""
 
 import os
 import shutil
@@ -11,12 +11,19 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.waiting import wait_until
 from xscore.indexer.index import index_repository
-from xscore.pipeline.clean_tree import committed_state, note_clean, store_version
+from xscore.pipeline.noted_change import (
+    MOST_NOTED,
+    NotedChange,
+    committed_state,
+    note_change,
+    noted_change,
+    store_version,
+)
 from xscore.pipeline.uncommitted import UncommittedWork, uncommitted_work
 from xscore.platform.database import open_in_memory
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
-from xscore.store.index_rows import CLEAN_TREE, read_index_meta
+from xscore.store.index_rows import NOTED_CHANGE, read_index_meta, write_index_meta
 from xscore.store.opening import SCHEMA
 from xscore.store.worktrees import enter_worktree
 
@@ -32,13 +39,18 @@ class AskedTree:
         self.connection = open_in_memory(SCHEMA)
         self.log = log
 
-    def turn(self) -> tuple[UncommittedWork, bool]:
+    def turn(self, *, needs_diff: bool = True) -> tuple[UncommittedWork, bool]:
         """Index, look at the change, and return it and whether git was asked for it."""
         before = self.diffs_asked()
         settings = IndexSettings()
         report = index_repository(self.connection, self.place, settings, now=time.time())
         work = uncommitted_work(
-            self.connection, self.place, settings, now=NOW, is_unchanged=report.is_unchanged
+            self.connection,
+            self.place,
+            settings,
+            now=NOW,
+            is_unchanged=report.is_unchanged,
+            needs_diff=needs_diff,
         )
         return work, self.diffs_asked() > before
 
@@ -46,16 +58,25 @@ class AskedTree:
         """Return how often git was asked for the change."""
         return self.log.read_text().count(" diff ") if self.log.exists() else 0
 
-    def rest(self) -> None:
+    def rest(self, *, needs_diff: bool = True) -> None:
         """Take turns until git is not asked any more: the times of the files have settled."""
-        wait_until(lambda: not self.turn()[1], otherwise="git is asked every time")
+        wait_until(
+            lambda: not self.turn(needs_diff=needs_diff)[1], otherwise="git is asked every time"
+        )
 
 
 @pytest.fixture
 def tree(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AskedTree:
     """Return a committed repository with a link and a file of secrets, and a git that keeps a
     log."""
-    root = make_repo({"a.py": "one = 1\n", "b.py": "two = 2\n", ".env": "FOO=plain\n"})
+    root = make_repo(
+        {
+            "a.py": "one = 1\n",
+            "b.py": "two = 2\n",
+            ".env": "FOO=plain\n",
+            "package/inner/c.py": "c = 3\n",
+        }
+    )
     (root / "link").symlink_to("a.py")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "link")
@@ -123,7 +144,35 @@ def add(root: Path) -> None:
     (root / "c.py").write_text("three = 3\n")
 
 
-CHANGES = [edit, edit_as_long_ago, stage_and_restore, amend, delete, relink, configure, add]
+def edit_further(root: Path) -> None:
+    """Change another line of a file that is changed already, and leave its size."""
+    text = (root / "b.py").read_text()
+    (root / "b.py").write_text(text.replace("two = 2", "two = 3"))
+
+
+def commit(root: Path) -> None:
+    """Commit what was changed: it is no change any more."""
+    git(root, "commit", "-qam", "all")
+
+
+def move_behind_an_ignored_link(root: Path) -> None:
+    """Replace a folder by a link to where it went; git is to overlook both."""
+    (root / ".git/info/exclude").write_text("elsewhere\npackage\n")
+    (root / "package").rename(root / "elsewhere")
+    (root / "package").symlink_to("elsewhere")
+
+
+CHANGES = [
+    edit,
+    edit_as_long_ago,
+    stage_and_restore,
+    amend,
+    delete,
+    relink,
+    configure,
+    add,
+    move_behind_an_ignored_link,
+]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -138,6 +187,57 @@ def test_after_any_change_git_is_asked_again(tree: AskedTree, change: object) ->
     assert work == fresh.turn()[0]
     if change in {edit, edit_as_long_ago}:
         assert "+one = 3" in work.diff
+
+
+@pytest.fixture
+def edited(tree: AskedTree) -> AskedTree:
+    """Return the same with an edit that is not committed."""
+    (tree.place.path / "b.py").write_text("two = 2\nmore = 5\n")
+    return tree
+
+
+def test_the_lines_of_a_change_are_asked_for_once(edited: AskedTree) -> None:
+    """While nothing changes, a turn that shows no diff has the same lines without git."""
+    edited.rest(needs_diff=False)
+    work, was_asked = edited.turn(needs_diff=False)
+    assert not was_asked
+    assert work.diff == ""
+    by_path = {file.path: file.lines for file in work.changed or ()}
+    assert by_path["b.py"] == ((2, 2),)
+    with_text, was_asked = edited.turn()
+    assert was_asked
+    assert "+more = 5" in with_text.diff
+    assert with_text.changed == work.changed
+
+
+@pytest.mark.parametrize(
+    "change", [*CHANGES, edit_further, commit], ids=lambda change: change.__name__
+)
+def test_after_any_further_change_git_is_asked_again(edited: AskedTree, change: object) -> None:
+    """A change beside one that is noted is seen by the next turn, with git's own lines."""
+    edited.rest(needs_diff=False)
+    assert callable(change)
+    change(edited.place.path)
+    work, was_asked = edited.turn(needs_diff=False)
+    assert was_asked
+    fresh = AskedTree(edited.place.path, edited.log)
+    assert work == fresh.turn(needs_diff=False)[0]
+
+
+def test_no_text_of_a_change_is_noted(edited: AskedTree) -> None:
+    """The note has paths and numbers of lines, so there is nothing in it to redact or erase."""
+    edited.rest(needs_diff=False)
+    noted = read_index_meta(edited.connection, NOTED_CHANGE)
+    assert "b.py" in noted
+    assert "more" not in noted
+
+
+@pytest.mark.parametrize("written", ["of an earlier form", "[]", '["state",1,2]', "{", "[1"])
+def test_a_note_that_cannot_be_read_is_none(tree: AskedTree, written: str) -> None:
+    """Git is asked, as where nothing is noted."""
+    enter_worktree(tree.connection)
+    write_index_meta(tree.connection, NOTED_CHANGE, written)
+    assert noted_change(tree.connection, "state") is None
 
 
 def test_an_edit_that_another_process_has_indexed_is_a_change(tree: AskedTree) -> None:
@@ -167,12 +267,16 @@ def test_nothing_is_noted_of_an_unknown_state(tree: AskedTree) -> None:
     """Without a state there is nothing that a later turn could compare."""
     enter_worktree(tree.connection)
     version = store_version(tree.connection)
-    note_clean(tree.connection, "", version=version)
-    assert read_index_meta(tree.connection, CLEAN_TREE) == ""
-    note_clean(tree.connection, "state", version=version + 1)
-    assert read_index_meta(tree.connection, CLEAN_TREE) == ""
-    note_clean(tree.connection, "state", version=version)
-    assert read_index_meta(tree.connection, CLEAN_TREE) == "state"
+    note_change(tree.connection, NotedChange(""), version=version)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""
+    note_change(tree.connection, NotedChange("state"), version=version + 1)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""
+    too_many = NotedChange("state", lines={"a.py": [(1, 1)] * (MOST_NOTED + 1)})
+    note_change(tree.connection, too_many, version=version)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""
+    note_change(tree.connection, NotedChange("state"), version=version)
+    assert noted_change(tree.connection, "state") == NotedChange("state")
+    assert noted_change(tree.connection, "another") is None
 
 
 def test_a_branch_that_names_another_one_is_never_noted(make_repo: MakeRepo) -> None:
@@ -185,3 +289,12 @@ def test_a_branch_that_names_another_one_is_never_noted(make_repo: MakeRepo) -> 
     git(root, "update-ref", "refs/heads/other", "HEAD")
     git(root, "symbolic-ref", "HEAD", "refs/heads/alias")
     assert committed_state(find_root(root)) == ""
+
+
+def test_memories_of_a_folder_that_became_a_link_go(tree: AskedTree) -> None:
+    """To git its files are deleted, and no link is followed to read them again."""
+    tree.rest()
+    move_behind_an_ignored_link(tree.place.path)
+    report = index_repository(tree.connection, tree.place, IndexSettings(), now=time.time())
+    assert report.files.removed == 1
+    assert not report.is_unchanged
