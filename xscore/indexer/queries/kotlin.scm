@@ -13,6 +13,14 @@
 (secondary_constructor "constructor" @name (block) @body) @function
 (type_alias type: (_) @name) @alias
 
+; Kotest: `test("…") { }`, `describe("…") { it("…") { } }`.
+((call_expression
+    (call_expression . (identifier) @_t (value_arguments . (value_argument . (string_literal) @name)))
+    (annotated_lambda (lambda_literal) @body)) @test (#any-of? @_t "test" "it" "should" "expect" "xtest" "xit"))
+((call_expression
+    (call_expression . (identifier) @_t (value_arguments . (value_argument . (string_literal) @name)))
+    (annotated_lambda (lambda_literal) @body)) @suite (#any-of? @_t "describe" "context" "xdescribe" "xcontext"))
+
 [(line_comment) (block_comment)] @lead
 (source_file (property_declaration (variable_declaration (identifier) @constant)))
 (source_file (_) @statement)
