@@ -47,8 +47,8 @@ from xscore.records.turn import (
 )
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
+from xscore.store.fetched_pool import FetchedPool, WithoutExchanges
 from xscore.store.index_rows import indexed_files
-from xscore.store.memory_rows import FetchedPool, WithoutExchanges
 from xscore.store.task_names import places_in_task
 from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
