@@ -65,7 +65,8 @@ _GENERATED = (
     r"|^#define LANGUAGE_VERSION \d+\n#define STATE_COUNT \d"
 )
 _GENERATED_CODE = (
-    r"(?im)^[ \t]*(?://+|#+|/?\*+|--+|;+|%+)[ \t]*(?:(?:this|the) (?:file|code|header) (?:is|was) )?"
+    r"(?im)^[ \t]*(?://+|#+|/?\*+|--+|;+|%+)[ \t]*"
+    r"(?:(?:this|the) (?:file|code|header) (?:is|was) )?"
     r"(?:automatically generated|generated automatically|auto-?generated)"
     r"(?: by\b| from\b| file\b|[.]?$)"
 )
