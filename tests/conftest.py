@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.garbage import Garbage
@@ -22,12 +24,22 @@ if TYPE_CHECKING:
     from tests.servers import OpenAIServer
     from xscore.store.store import Store
 
-hypothesis_settings.register_profile("same", derandomize=True, deadline=None, database=None)
+hypothesis_settings.register_profile(
+    "same",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    # It looks at the clock, and a machine may be busy.
+    suppress_health_check=[HealthCheck.too_slow],
+)
 hypothesis_settings.register_profile("search", deadline=None)
 hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000, print_blob=True)
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
+DAY_S = 86_400
+MIDNIGHT_S = 40.0
+"""Longer than nearly every test takes, and within what each may take."""
 MEMORY_DISK = Path("/dev/shm")
 ROOM_BYTES = 4_000_000_000
 """Room on it from which the folders of tests are made there; they take a tenth of that."""
@@ -53,6 +65,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free >= ROOM_BYTES:
         # Each commit of a store waits for the disk, some ten thousand times.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.fspath(MEMORY_DISK))
+
+
+def pytest_runtest_setup() -> None:
+    """Begin no test just before midnight: what is spent and shown is counted by days of UTC."""
+    seconds_left = DAY_S - time.time() % DAY_S
+    if seconds_left < MIDNIGHT_S:
+        time.sleep(seconds_left + 0.1)
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -72,9 +72,16 @@ watch.close()
 """
 
 
+MOST_TURNS = 5
+
+
 def test_what_ends_at_once_draws_nothing() -> None:
     """A turn of a moment that sends nothing has no board; a longer one says what it does."""
-    quick, _ = shown_on_terminal(["-c", QUICK.format(waits=0)], columns=80)
+    # A busy machine may make a moment longer, but not each.
+    for _ in range(MOST_TURNS):
+        quick, _code = shown_on_terminal(["-c", QUICK.format(waits=0)], columns=80)
+        if quick == "":
+            break
     assert quick == ""
     longer, _ = shown_on_terminal(["-c", QUICK.format(waits=1.5)], columns=80)
     assert "judging" in longer

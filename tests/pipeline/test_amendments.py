@@ -18,7 +18,7 @@ from xscore.records.memory import (
     MemoryOrigin,
     MemorySource,
 )
-from xscore.store.memory_rows import WithoutExchanges, fetch_pool
+from xscore.store.fetched_pool import WithoutExchanges, fetch_pool
 from xscore.store.memory_writer import make_memory, put_memories
 from xscore.store.opening import connect_store
 from xscore.store.worktrees import enter_worktree

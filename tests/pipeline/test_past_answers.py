@@ -12,7 +12,7 @@ from xscore.pipeline.turn import run_turn
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.lexical import lexical_priors
-from xscore.store.memory_rows import WithoutExchanges
+from xscore.store.fetched_pool import WithoutExchanges
 
 ASKED = "Where is the discount taken?"
 

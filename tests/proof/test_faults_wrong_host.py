@@ -196,7 +196,9 @@ async def test_a_host_that_the_probe_does_not_reach(
     """It gets no repository text; words rank instead, with the reason."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
-        ended = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=0.2))
+        timeout_s = 0.2 if fault is Fault.SILENCE else 60.0
+        settings = settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=timeout_s)
+        ended = await ask(root, settings)
         assert (ended.answer.exit_code, ended.answer.ranked_by) == (1, "lexical")
         assert says in ended.said and KEY not in ended.said
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)

@@ -53,7 +53,7 @@ async def test_calls_in_flight_stay_within_the_limit(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
     """X05: the peak in flight equals the limit."""
-    server.latency_s = 0.05
+    server.may_reply = lambda counts: counts.peak_in_flight >= 3
     async with connected(server.url) as provider:
         limited = Limited(provider, concurrency=3)
         await asyncio.gather(*(limited.complete(judging()) for _ in range(12)))

@@ -1,7 +1,7 @@
 """Judges sharing a store: each candidate is paid once, and no judge waits for one that gave up."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -75,6 +75,22 @@ async def left(stores: Opened) -> int:
     return counts
 
 
+class AnswersOnceAllAsk(ProviderWrapper):
+    """A provider that answers nothing until each of them was asked, so that all have work to
+    share."""
+
+    def __init__(self, provider: ScriptedProvider, providers: Sequence[ScriptedProvider]) -> None:
+        super().__init__(provider)
+        self.providers = providers
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Pass on, and wait."""
+        completion = await super().complete(request, on_text)
+        while not all(provider.requests for provider in self.providers):  # noqa: ASYNC110  a count has no event
+            await asyncio.sleep(0.001)
+        return completion
+
+
 @pytest.mark.parametrize("size", [None, 1])
 async def test_four_at_once_pay_for_each_candidate_once(
     code: Code, stores: Opened, size: int | None
@@ -84,9 +100,13 @@ async def test_four_at_once_pay_for_each_candidate_once(
     limits = PackProfile(size=size) if size else PackProfile()
     alone = ScriptedProvider(score=by_length)
     await JudgeHarness(code, alone, profile=limits).run()
-    providers = [ScriptedProvider(Script(latency_s=0.03), score=by_length) for _ in stores]
+    providers = [ScriptedProvider(score=by_length) for _ in stores]
     judges = [
-        sharing(JudgeHarness(code, provider, profile=limits), commits, concurrency=2)
+        sharing(
+            JudgeHarness(code, AnswersOnceAllAsk(provider, providers), profile=limits),
+            commits,
+            concurrency=2,
+        )
         for provider, commits in zip(providers, stores, strict=True)
     ]
     candidates = JudgeHarness(code, alone).candidates

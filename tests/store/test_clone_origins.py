@@ -31,7 +31,7 @@ def test_a_config_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
     # As long and as old as the first.
     os.utime(config, ns=(written.st_atime_ns, written.st_mtime_ns))
     assert list(clone_origins([clone], user_data_dir=tmp_path)) == [(clone, "/srv/one")]
-    os.utime(config)
+    os.utime(config, ns=(written.st_atime_ns, written.st_mtime_ns + 1))
     assert list(clone_origins([clone], user_data_dir=tmp_path)) == [(clone, "/srv/two")]
 
 

@@ -21,7 +21,7 @@ from xscore.platform.paths import find_root
 from xscore.records.candidates import Candidate
 from xscore.records.receipt import Answer
 from xscore.settings import IndexSettings, JudgeSettings, Settings
-from xscore.store.memory_rows import FetchedPool
+from xscore.store.fetched_pool import FetchedPool
 from xscore.store.packed_pool import are_packs_due, pack_versions
 from xscore.store.store import Store
 

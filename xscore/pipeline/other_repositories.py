@@ -24,7 +24,7 @@ from xscore.records.candidates import Candidate, TermColumn
 from xscore.records.receipt import JoinedRepository
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
-from xscore.store.memory_rows import FetchedPool
+from xscore.store.fetched_pool import FetchedPool
 from xscore.store.other_places import OtherPlace, find_other
 from xscore.store.other_repository import NAME_END, OtherRepository
 

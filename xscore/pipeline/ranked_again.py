@@ -30,7 +30,7 @@ from xscore.records.judgment import (
 from xscore.records.receipt import SAW_PURPOSES, Answer, Selected
 from xscore.records.turn import ChangedFile
 from xscore.store import turns
-from xscore.store.memory_rows import WithoutExchanges
+from xscore.store.fetched_pool import WithoutExchanges
 from xscore.store.turn_history import PastTurn
 
 if TYPE_CHECKING:

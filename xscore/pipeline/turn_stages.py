@@ -25,7 +25,7 @@ from xscore.records.judgment import (
 )
 from xscore.records.receipt import FinalRound, JoinedRepository, ReasonsAccount, SecondDraws
 from xscore.records.turn import Checkpoint, Routing, Scope, SessionInfo
-from xscore.store.memory_rows import FetchedPool
+from xscore.store.fetched_pool import FetchedPool
 
 if TYPE_CHECKING:
     from xscore.prompts.bundle_parts import Bundle

@@ -27,13 +27,12 @@ from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Kind, Layer, Memory, Relation, TestView
 from xscore.store import opening
 from xscore.store.commit_rows import read_state
+from xscore.store.fetched_pool import WithoutExchanges, fetch_pool
 from xscore.store.judged_texts import read_judged_texts
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     LIVE_CONDITION,
-    WithoutExchanges,
     edges_from_rows,
-    fetch_pool,
     memories_with_ids,
     select_memories,
 )

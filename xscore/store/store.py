@@ -25,15 +25,9 @@ from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.beside import RepositoriesBeside
 from xscore.store.copied_stores import CopiedStore, is_due
+from xscore.store.fetched_pool import FetchedPool, WithoutExchanges, fetch_pool
 from xscore.store.judged_texts import read_judged_texts
-from xscore.store.memory_rows import (
-    IN_JSON_LIST,
-    FetchedPool,
-    WithoutExchanges,
-    fetch_pool,
-    memories_with_ids,
-    select_memories,
-)
+from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids, select_memories
 from xscore.store.packed_pool import drop_packs
 from xscore.store.root_database import open_database
 from xscore.store.worktrees import enter_worktree, visible_memories

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.list_plan import BatchPlanner, ListOptions, ListPlan
+from xscore.extensions.batch.batch_planner import BatchPlanner
+from xscore.extensions.batch.list_plan import ListOptions, ListPlan
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash

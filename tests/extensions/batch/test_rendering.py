@@ -19,8 +19,9 @@ from tests.conftest import git
 from tests.extensions.batch.batch_vendor import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.job_draft import batch_judge, draft_job, save_job
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.list_plan import ListOptions, batch_judge, draft_job, save_job
+from xscore.extensions.batch.list_plan import ListOptions
 from xscore.extensions.batch.records import BatchLimits
 from xscore.extensions.batch.sending import (
     BatchInput,

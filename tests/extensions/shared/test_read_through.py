@@ -274,7 +274,7 @@ async def test_what_was_judged_meanwhile_is_told_when_it_is_back(
 ) -> None:
     """An outage loses nothing: earlier judgments are there, and those made during it arrive."""
     notes: list[str] = []
-    first = await open_machine_store("here", note=notes.append, timeout_s=0.3, look_again_s=0.1)
+    first = await open_machine_store("here", note=notes.append, timeout_s=5, look_again_s=0.1)
     second = await open_machine_store("there")
     async with first.claims() as claims:
         await claims.claim([["a"]], at_most=1)
@@ -286,7 +286,7 @@ async def test_what_was_judged_meanwhile_is_told_when_it_is_back(
             await first.judge("b")
         finally:
             running.start()
-        await until(lambda: len(notes) == 2)
+        await until(lambda: len(notes) >= 2)
         assert notes[1].endswith("answers again")
         await until(lambda: not first.through.warnings())
     async with second.claims() as second_claims:

@@ -133,11 +133,11 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
 ) -> None:
     """The task's own vector is awaited no longer than the memories'."""
     monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TURN_WAIT_S", 0.2)
-    embedding_server.silent_s = 3.0
+    embedding_server.silent_s = 60.0
     answer = await ask(shop, judging_with(embedding_server))
     assert answer.coverage.judged == answer.coverage.candidates
     assert any("gave no vector for the task" in warning for warning in answer.warnings)
-    assert answer.latency.judge < 2.5
+    assert answer.latency.judge < 30
 
 
 async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:

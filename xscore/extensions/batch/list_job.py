@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.job_draft import new_job
 from xscore.extensions.batch.list_plan import (
     ListOptions,
     ListPlan,
@@ -119,7 +120,7 @@ class _ListRun(Struct):
         """Store the job as ended: nothing is fetched for it later, and the same list again is
         another job."""
         parts = self.parts
-        job = self.plan.new_job(parts)
+        job = new_job(self.plan, parts)
         with database.transaction(parts.store.connection) as connection:
             job_rows.add_job(
                 connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ()

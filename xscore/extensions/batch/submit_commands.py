@@ -33,20 +33,22 @@ from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.costs.caps import describe_cap
 from xscore.extensions.batch.commands import job_json, list_in_words, next_step, render_job
-from xscore.extensions.batch.list_job import edited_files, recent_tasks, run_live_list
-from xscore.extensions.batch.list_plan import (
+from xscore.extensions.batch.job_draft import (
     JobDraft,
-    ListOptions,
-    ListPlan,
     batch_cost,
     batch_judge,
     confirm_job,
     draft_job,
+    save_job,
+)
+from xscore.extensions.batch.list_job import edited_files, recent_tasks, run_live_list
+from xscore.extensions.batch.list_plan import (
+    ListOptions,
+    ListPlan,
     judge_name,
     judge_option,
     plan_live_list,
     remarks_on_final_round,
-    save_job,
 )
 from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport, QuestionSummary, hit_rate

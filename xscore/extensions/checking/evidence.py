@@ -23,8 +23,8 @@ from xscore.extensions.checking.history import (
 from xscore.extensions.checking.records import Change
 from xscore.platform.git import tracked_files
 from xscore.platform.paths import folder_of, portable_name
+from xscore.store.fetched_pool import FetchedPool
 from xscore.store.index_rows import indexed_files
-from xscore.store.memory_rows import FetchedPool
 from xscore.store.store import Store
 
 Figures = tuple[float, ...]

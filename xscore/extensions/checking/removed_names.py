@@ -20,7 +20,7 @@ from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.paths import RepositoryRoot, native_name
 from xscore.records.candidates import TERM_ENTRY
 from xscore.scorer.term_hits import entries_of
-from xscore.store.memory_rows import FetchedPool
+from xscore.store.fetched_pool import FetchedPool
 from xscore.store.redaction import is_secret_file
 from xscore.store.store import Store
 from xscore.store.term_vectors import WHOLE_NAME, split_word

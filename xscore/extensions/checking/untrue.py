@@ -19,8 +19,8 @@ from xscore.extensions.checking.removed_names import (
 from xscore.platform.text import format_place
 from xscore.records.memory import Citation, Kind, Memory
 from xscore.store.evidence import citations_of
+from xscore.store.fetched_pool import FetchedPool
 from xscore.store.lookup import MemoryFilter, filter_memories
-from xscore.store.memory_rows import FetchedPool
 from xscore.store.store import Store
 
 NAMED_SCORE = 0.95
