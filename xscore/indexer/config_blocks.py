@@ -78,8 +78,9 @@ def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
     drafts: list[MemoryDraft] = []
     for draft in draft_spans(source, _blocks(starts, len(lines) - 1, lines), kind):
         is_code = source.language.name == "hcl" and _HCL_CODE.match(draft.entity)
-        made = replace(draft, kind=Kind.BLOCK) if is_code else draft
-        drafts.append(_with_comment_text(with_imports(made, source.path)))
+        if is_code:
+            draft = replace(draft, kind=Kind.BLOCK)
+        drafts.append(_with_comment_text(with_imports(draft, source.path)))
     return drafts
 
 

@@ -300,9 +300,10 @@ def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
         remarks.append(f"and {counted(tests, 'more test')} in {path}")
     if copies:
         named = list(copies)[:MOST_COPIES_NAMED]
-        more = len(copies) - len(named)
-        others = f" and {counted(more, 'more file')}" if more else ""
-        remarks.append(f"the same in {', '.join(named)}{others}")
+        remark = f"the same in {', '.join(named)}"
+        if len(copies) > len(named):
+            remark += f" and {counted(len(copies) - len(named), 'more file')}"
+        remarks.append(remark)
     if ranked.judgment.reason:
         remarks.append(ranked.judgment.reason)
     return ranked._replace(judgment=ranked.judgment._replace(reason="; ".join(remarks)))
