@@ -29,10 +29,10 @@ def test_words_of_a_question(text: str, words: list[str]) -> None:
 
 def test_a_question_shares_words_with_a_sentence() -> None:
     """`什么是最终一致性` has most of its terms in a sentence about it, and none in another."""
-    asked = {term.hash for term in query_terms("什么是最终一致性？") if not term.joined}
+    terms = {term.hash for term in query_terms("什么是最终一致性？") if not term.joined}
     sentence = text_terms("## 最终一致性\n\n写入后，读取操作最终可以看到，是最终一致性。")
-    assert len(asked & sentence) >= 5
-    assert not asked & text_terms("负载均衡器将请求分发到服务器。")
+    assert len(terms & sentence) >= 5
+    assert not terms & text_terms("负载均衡器将请求分发到服务器。")
 
 
 def test_pairs_are_shown_as_one_word() -> None:

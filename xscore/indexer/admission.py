@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xscore.indexer.first_lines import declared_encoding
-from xscore.indexer.languages import PLAIN_TEXT, language_of
+from xscore.indexer.languages import PLAIN_TEXT, FileShape, language_of
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.globs import GlobList
@@ -64,6 +64,14 @@ _GENERATED = (
     # tree-sitter before 0.25 writes no comment.
     r"|^#define LANGUAGE_VERSION \d+\n#define STATE_COUNT \d"
 )
+_GENERATED_CODE = (
+    r"(?im)^[ \t]*(?://+|#+|/?\*+|--+|;+|%+)[ \t]*"
+    r"(?:(?:this|the) (?:file|code|header) (?:is|was) )?"
+    r"(?:automatically generated|generated automatically|auto-?generated)"
+    r"(?: by\b| from\b| file\b|[.]?$)"
+)
+"""A comment that begins so: `// automatically generated ids are short` tells of a value. Not of a
+list of requirements, which tells of what a program stands on."""
 _GENERATED_CHARS = 2_000
 """How far into a file it may say that a program wrote it."""
 _AGENT_SETTINGS = (
@@ -144,7 +152,7 @@ class AdmissionRules:
         text = decode_text(data, path, max_line_chars=self._max_line_chars)
         # The user's `!generated.py` is worth more than what the file says about itself.
         is_readmitted = self._exclude is not None and self._exclude.verdict(path) is False
-        if not is_readmitted and re.search(_GENERATED, text[:_GENERATED_CHARS]):
+        if not is_readmitted and _is_generated(text[:_GENERATED_CHARS], path):
             raise FileRefused("generated")
         return text
 
@@ -222,6 +230,14 @@ def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
     if re.search(_AGENT_SETTINGS, path) and "xscore" in text:
         raise FileRefused("agent_setup")
     return text
+
+
+def _is_generated(head: str, path: str) -> bool:
+    """Whether a file says at its head that a program wrote it."""
+    if re.search(_GENERATED, head):
+        return True
+    is_code = language_of(path).shape is FileShape.CODE
+    return is_code and re.search(_GENERATED_CODE, head) is not None
 
 
 def _is_word_list(text: str, path: str) -> bool:

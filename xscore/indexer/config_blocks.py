@@ -77,10 +77,11 @@ def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
     kind = _KIND_OF_BLOCKS.get(source.language.name, Kind.CONFIG)
     drafts: list[MemoryDraft] = []
     for draft in draft_spans(source, _blocks(starts, len(lines) - 1, lines), kind):
-        is_code = source.language.name == "hcl" and _HCL_CODE.match(draft.entity)
-        made = replace(draft, kind=Kind.BLOCK) if is_code else draft
-        drafts.append(_with_comment_text(with_imports(made, source.path)))
-    return drafts
+        if source.language.name == "hcl" and _HCL_CODE.match(draft.entity):
+            drafts.append(replace(draft, kind=Kind.BLOCK))
+        else:
+            drafts.append(draft)
+    return [_with_comment_text(with_imports(draft, source.path)) for draft in drafts]
 
 
 def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, str]]:

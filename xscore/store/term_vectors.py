@@ -156,16 +156,16 @@ def without_overlaps(words: Iterable[str]) -> list[str]:
     for word in words:
         run = word
         if _UNSPACED.fullmatch(word):
-            for other in [*runs]:
-                if not _UNSPACED.fullmatch(other):
+            for earlier in [*runs]:
+                if not _UNSPACED.fullmatch(earlier):
                     continue
-                if other[-1] == run[0]:
-                    run = other + run[1:]
-                elif run[-1] == other[0]:
-                    run += other[1:]
+                if earlier[-1] == run[0]:
+                    run = earlier + run[1:]
+                elif run[-1] == earlier[0]:
+                    run += earlier[1:]
                 else:
                     continue
-                runs.remove(other)
+                runs.remove(earlier)
         runs.append(run)
     return runs
 
