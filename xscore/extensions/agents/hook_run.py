@@ -205,8 +205,8 @@ class _HookRun(Struct):
 
     def answer(self) -> None:
         """Read the message, run the event, and write what it adds."""
-        here = find_root(Path())
-        self.state_file = hook_state_file(here, user_data_dir(None))
+        root = find_root(Path())
+        self.state_file = hook_state_file(root, user_data_dir(None))
         if self.event == BEFORE:
             # With a client the gate has answered; it may deny only in a form that the agent knows.
             raise UsageError(
@@ -221,10 +221,8 @@ class _HookRun(Struct):
         message = read_message(self.data)
         idle_s = time.monotonic() - asked_at
         self.client = self.client or message.client
-        # Agents run a hook in the folder that they name.
-        if message.folder == str(Path.cwd()):
-            root = here
-        else:
+        # Nearly all agents run a hook in the folder that they name.
+        if message.folder != str(Path.cwd()):
             root = _find_agents_root(message.folder)
         self.state_file = hook_state_file(root, user_data_dir(None))
         loaded = read_overridden(root.path, self.overrides, self.names)
