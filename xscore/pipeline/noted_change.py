@@ -4,7 +4,7 @@ nothing has changed.
 The note holds the state in which git was asked (HEAD, its index and its settings) and the lines,
 never their text. It counts only where an index run has just found every file as it was, and a run
 that finds a change removes it. Trade-off: git's settings outside the repository are not looked at.
-They could only matter for the line ends of a file that nobody has touched since.
+They could only matter for the line ends of an untouched file since.
 """
 
 import os

@@ -93,7 +93,8 @@ def open_turn(
     syncs: exchange memories with the team, where the settings say so.
     shows_diff: a model may be shown the uncommitted change, beside the judge.
     """
-    settings, now = parts.settings, parts.clock()
+    settings = parts.settings
+    now = parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
@@ -250,15 +251,16 @@ def _session(
 
     continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
     """
-    place = working_branch(parts.root.git_dir)
-    renamed_from = earlier_branch_names(parts.root.git_dir, place)
+    connection = parts.store.connection
+    branch = working_branch(parts.root.git_dir)
+    renamed_from = earlier_branch_names(parts.root.git_dir, branch)
     thread = turn.thread
     if turn.follows_latest and not thread:
-        thread = thread_of_latest_turn(parts.store.connection, place)
+        thread = thread_of_latest_turn(connection, branch)
     if continues_session:
         session = resume_session(
-            parts.store.connection,
-            branch=place,
+            connection,
+            branch=branch,
             now=now,
             fresh=turn.fresh,
             thread=thread,
@@ -268,9 +270,9 @@ def _session(
         parts.observer.on(session)
         return session
     if not (turn.fresh or thread):
-        earlier = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
+        earlier = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
         thread = earlier.thread if earlier else ""
-    return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
+    return SessionInfo(thread=thread, branch=branch, resumed=False, last_task="", last_updated=0.0)
 
 
 def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:

@@ -26,6 +26,7 @@ from xscore.extensions.shared.server import (
     SharedServer,
     displayed_url,
     parse_server_url,
+    too_slow,
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
@@ -82,6 +83,20 @@ def server_factory(
     return open_server
 
 
+async def ask_once(
+    server: SharedServer, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float
+) -> T:
+    """Connect, ask once and close. Raises SharedUnavailable."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await request(server)
+    except TimeoutError:
+        raise too_slow(server.name, timeout_s) from None
+    finally:
+        with suppress(SharedUnavailable):
+            await server.aclose()
+
+
 @implements(DOCTOR_CHECKS)
 async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     """Ask the server once, within its deadline; return one finding, or none if no server is set."""
@@ -89,8 +104,9 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     if not settings.url.reveal():
         return []
     try:
-        description = await _asked(
-            settings, lambda server: server.check(), timeout_s=settings.timeout_s
+        server = server_factory(settings)()
+        description = await ask_once(
+            server, lambda server: server.check(), timeout_s=settings.timeout_s
         )
     except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
@@ -139,8 +155,9 @@ async def _erased_here(
 
     name = shared_server_name(settings)
     try:
-        await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
-        removed, remaining = await _asked(settings, erase, timeout_s=ERASURE_S)
+        open_server = server_factory(settings)
+        await ask_once(open_server(), lambda server: server.check(), timeout_s=settings.timeout_s)
+        removed, remaining = await ask_once(open_server(), erase, timeout_s=ERASURE_S)
     except (UsageError, SharedUnavailable) as error:
         return ServerErasure(server=name, problem=error.message)
     return ServerErasure(server=name, removed=removed, left=remaining)
@@ -150,27 +167,6 @@ async def _erased_here(
 def shared_server_name(settings: SharedSettings) -> str:
     """Name the server and the tenant, without user and password."""
     return f"{displayed_url(settings.url.reveal())}, tenant {settings.tenant}"
-
-
-async def _asked(
-    settings: SharedSettings, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float
-) -> T:
-    """Connect, ask once and close.
-
-    Raises SharedUnavailable, and UsageError as `server_factory` does.
-    """
-    server = server_factory(settings)()
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await request(server)
-    except TimeoutError:
-        raise SharedUnavailable(
-            f"{server.name} did not answer within {timeout_s:g} s",
-            hint="Check why it is slow, or raise shared.timeout_s.",
-        ) from None
-    finally:
-        with suppress(SharedUnavailable):
-            await server.aclose()
 
 
 class SharedStores(SpendingStores):
@@ -188,10 +184,10 @@ class SharedStores(SpendingStores):
         return shared
 
     async def judged_elsewhere(
-        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], draw: int = FIRST_DRAW
     ) -> Mapping[str, Judgment]:
         """Return what the server has of these contents, by content hash."""
-        return await self.sent.judgments_on_server(turn_key, judge, hashes, sample)
+        return await self.sent.judgments_on_server(turn_key, judge, hashes, draw)
 
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to the server so far."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer
+from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer, too_slow
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")
@@ -192,10 +192,7 @@ class ServerLink:
             if latest is not None:
                 raise latest from None
             name = self._server.name if self._server else ""
-            message = f"the shared server {name} did not answer within {self._timeout_s:g} s"
-            raise SharedUnavailable(
-                message, hint="Check why it is slow, or raise shared.timeout_s."
-            ) from None
+            raise too_slow(f"the shared server {name}", self._timeout_s) from None
 
     async def _reached(self) -> SharedServer:
         """Return the server, once it shows a sign of life. Raises SharedUnavailable."""

@@ -63,6 +63,14 @@ _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 T = TypeVar("T")
 
 
+def too_slow(name: str, timeout_s: float) -> SharedUnavailable:
+    """Return the error for a server that did not answer within its deadline."""
+    return SharedUnavailable(
+        f"{name} did not answer within {timeout_s:.3g} s",
+        hint="Check why it is slow, or raise shared.timeout_s.",
+    )
+
+
 def displayed_url(url: str) -> str:
     """Return the URL without user, password and options; what cannot be read is not shown at
     all."""
@@ -268,8 +276,8 @@ class SharedServer:
         Repeating it does no harm.
         """
         turns = []
-        for turn_key, judge, sample, contents in request.turns:
-            turns.append((_turn((turn_key, judge, sample)), contents))
+        for turn_key, judge, draw, contents in request.turns:
+            turns.append((_turn((turn_key, judge, draw)), contents))
         return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from xscore.extension import implements
 from xscore.extensions.exchange.exchange_keys import parse_exchange_key
 from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
-from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.connect import ask_once, server_factory
 from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.link import NEAR_S
 from xscore.extensions.shared.server import (
@@ -167,17 +167,7 @@ class SessionBuffer:
         server = self._open()
         if is_hurried:
             limit_s /= SIGN_OF_LIFE_SHARE
-        try:
-            async with asyncio.timeout(limit_s):
-                return await request(server)
-        except TimeoutError:
-            raise SharedUnavailable(
-                f"{server.name} did not answer within {limit_s:.3g} s",
-                hint="Check why it is slow, or raise shared.timeout_s.",
-            ) from None
-        finally:
-            with suppress(SharedUnavailable):
-                await server.aclose()
+        return await ask_once(server, request, timeout_s=limit_s)
 
 
 @implements(SESSION_BUFFER)
