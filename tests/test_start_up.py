@@ -142,14 +142,16 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
 
 
 HOOK_PROBE = """
-import json, os, sys
-from pathlib import Path
+import os, sys  # nothing else: what the probe loads is not missed in a hook
 from xscore.__main__ import run
 
-listing, leave = Path(sys.argv[1]), os._exit
+listing, leave = sys.argv[1], os._exit
 
 def list_and_leave(code):
-    listing.write_text(json.dumps(sorted(sys.modules)))
+    # What only stands for a module until it is used has no spec.
+    loaded = [name for name, module in sys.modules.items() if vars(module).get("__spec__")]
+    with open(listing, "w") as file:
+        file.write("\\n".join(sorted(loaded)))
     leave(code)
 
 os._exit = list_and_leave  # a hook ends with it
@@ -164,7 +166,7 @@ def test_a_hook_as_agents_run_it_loads_no_command_line(
 ) -> None:
     """What `agent install` writes is answered without click; other arguments are parsed, with the
     same answer."""
-    listing = repository.parent / "modules.json"
+    listing = repository.parent / "modules"
     message = {
         "cwd": str(repository),
         "prompt": "Where are prices summed?",
@@ -183,14 +185,50 @@ def test_a_hook_as_agents_run_it_loads_no_command_line(
         check=True,
     )
     assert "cart.py" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
-    modules = set(json.loads(listing.read_text()))
+    modules = set(listing.read_text().split("\n"))
     assert ("click" in modules) is ("--quiet" in options)
     assert not HEAVY & modules
     if "click" not in modules:
         check_own_modules(modules, limit=143)
         unused = {"typing_extensions", "inspect", "shutil", "xscore.extensions.agents.tool_gate"}
         unused |= {"hashlib", "_hashlib", "hmac", "msgspec.inspect", "textwrap"}
-        assert not unused & modules
+        unused |= {"ipaddress", "locale"}
+        assert unused & modules == set()
+
+
+STAND_INS = """
+import subprocess, sys, urllib.parse
+from xscore.__main__ import _load_when_used
+
+for name in ("ipaddress", "locale"):
+    sys.modules.pop(name, None)
+    _load_when_used(name)
+sys.modules.pop("subprocess"), sys.modules.pop("urllib.parse")
+import subprocess, urllib.parse
+
+text = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True).stdout
+assert text == "1\\n"
+assert urllib.parse.urlsplit("http://[::1]:80/").port == 80
+import ipaddress, locale
+assert ipaddress.ip_address("::1") and locale.getencoding()
+assert ipaddress.__spec__ and locale.__spec__
+try:
+    ipaddress.no_such_name
+except AttributeError:
+    print("whole")
+"""
+
+
+def test_what_stands_for_a_module_loads_it_when_it_is_used() -> None:
+    """Whoever imported it before then has the whole module, and so has who imports it later."""
+    done = subprocess.run(
+        [sys.executable, "-c", STAND_INS],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "whole\n", done.stderr
 
 
 def test_an_mcp_server_starts_without_what_only_a_call_needs(repository: Path) -> None:

@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from importlib.util import LazyLoader, find_spec, module_from_spec
+from importlib import import_module
 from types import ModuleType
 
 INTERRUPTED = 130
@@ -129,15 +129,25 @@ def _load_msgspec() -> None:
 
 
 def _load_when_used(name: str) -> None:
-    """Have a module of Python's own loaded when something of it is first used."""
-    spec = find_spec(name)
-    if name in sys.modules or spec is None or spec.loader is None:
+    """Have a module of Python's own loaded when something of it is first used.
+
+    Not by `importlib.util.LazyLoader`: Python 3.11 asks a module in `sys.modules` for its spec at
+    each `import`, which is a use to that loader.
+    """
+    if name in sys.modules:
         return
-    # As the documentation of `importlib` has it.
-    spec.loader = LazyLoader(spec.loader)
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    stand_in = ModuleType(name)
+
+    def load_and_look_up(attribute: str) -> object:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        loaded = import_module(name)
+        # Who has imported the stand-in keeps it.
+        vars(stand_in).update(vars(loaded))
+        return getattr(loaded, attribute)
+
+    vars(stand_in)["__getattr__"] = load_and_look_up
+    sys.modules[name] = stand_in
 
 
 class _EndsAtInterrupt:

@@ -26,6 +26,7 @@ from xscore.settings.model import SharedSettings
 from xscore.store.lookup import count_observations, record_observations, record_project
 from xscore.store.opening import user_store_path
 from xscore.store.removal import note_shared_server
+from xscore.store.scrubbing import mark_for_scrubbing
 from xscore.store.turns import abandon_turn
 
 TEXT = "The heron keeps the ochre ledger of everyone"
@@ -242,6 +243,28 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
         "the erased one says nothing any more"
     )
     assert xscore(*every, cwd=tmp_path).returncode == 1
+
+
+def test_a_turn_that_a_killed_call_erased_is_no_failure(
+    xscore: Run, tmp_path: Path, own_home: Path
+) -> None:
+    """Killed between the rows and the files, it is completed by the same command, or by one that
+    finds no turn any more; a third has nothing left to do or to prove."""
+    (tmp_path / "shop.py").write_text("def total(lines):\n    return sum(lines)\n")
+    models = script_flags(tmp_path / "script.json", {"default": 0.9, "answer": "It is there."})
+    question = "Where does the vermilion heron keep its ledger?"
+    assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
+    (turn,) = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
+    delete = ("history", "delete", turn["id"], "--yes", "--verify")
+    assert xscore(*delete, cwd=tmp_path).returncode == 0
+    for repeated in (delete, ("history", "delete", "--before", "2100-01-01", "--yes", "--verify")):
+        with own_store(tmp_path) as store:
+            mark_for_scrubbing(store.connection)
+        done = xscore(*repeated, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "cut short" in done.stdout
+    done = xscore(*delete, cwd=tmp_path)
+    assert done.returncode == 0 and "cut short" not in done.stdout
 
 
 def test_what_cannot_be_searched_for_is_not_called_verified(

@@ -98,6 +98,16 @@ def test_a_task_is_read_in_a_narrow_window(
     assert max(map(len, seen.splitlines())) <= columns
 
 
+def test_a_long_task_is_cut_in_a_pipe(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
+    """A turn has one line of a sensible length; JSON has all of its task."""
+    task = "what is total " + "and why " * 1_250
+    xscore("context", task, *models[:2], cwd=repo)
+    head, line = xscore("history", "list", cwd=repo).stdout.splitlines()
+    assert "what is total and why" in line and line.endswith("…")
+    assert len(line) < len(head) + 500
+    assert listed(xscore, repo)[0]["task"].strip() == task.strip()
+
+
 def test_a_list_is_narrowed(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """Filters by number, time, state and session."""
     for task in ("one", "two", "three"):

@@ -24,7 +24,7 @@ from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.sqlite_drivers import REBUILD_HINT
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import counted, ellipsize, one_line
 from xscore.records.calls import CallRecord
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import AnswerState, ListedTurn
@@ -45,6 +45,8 @@ CALL_FIGURES = {"at", "took", "in", "out", "dollars", "memories"}
 TURN_HEADS = ("turn", "when", "state", "dollars", "took", "kept", "by", "task")
 USER_MEMORY_REASON = "(one of your own memories: receipts do not keep its text)"
 TURNS_SHOWN = 20
+PIPED_TASK_CHARS = 300
+"""Of a task where no window cuts it; `--json` has all of it, and `--grep` searches all of it."""
 ONE_LINE_FROM = 110
 """In a narrower window each task has a line of its own."""
 
@@ -171,7 +173,7 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
         )
     by = one_line(f"{turn.command} ({turn.judge})" if turn.judge else turn.command)
     task = next((line.strip() for line in turn.task.splitlines() if line.strip()), "(no task)")
-    task = "(the task was erased)" if turn.task_is_erased else one_line(task)
+    task = "(the task was erased)" if turn.task_is_erased else ellipsize(task, PIPED_TASK_CHARS)
     erased = ""
     if turn.answer is AnswerState.ERASED and not turn.task_is_erased:
         erased = "(its answer was erased) "

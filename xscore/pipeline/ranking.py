@@ -30,6 +30,7 @@ from xscore.records.judgment import (
     Unjudged,
     has_unjudged,
 )
+from xscore.records.memory import Relation
 from xscore.records.turn import Turn
 
 if TYPE_CHECKING:
@@ -207,10 +208,13 @@ def boosted(
     floor = settings.floor
     near = [entry.candidate.id for entry in unboosted if entry.score >= floor]
     edges = parts.store.edges_touching(near)
-    linked: set[str] = set()
-    for edge in edges:
-        linked.update((edge.source, edge.target))
-    degrees = parts.store.degrees(linked)
+    # Only calls are damped by how many there are, and words have counted them already.
+    called: set[str] = set()
+    if not by_words:
+        for edge in edges:
+            if edge.relation is Relation.CALLS:
+                called.update((edge.source, edge.target))
+    degrees = parts.store.degrees(called) if called else {}
     if now is None:
         now = parts.clock()
     rules = BoostRules(

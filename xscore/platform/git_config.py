@@ -11,14 +11,15 @@ import re
 
 from xscore.platform.patterns import compiled_late
 
-_INCLUDE = re.compile(r"\[include(?:if)?\b", re.IGNORECASE)
+_INCLUDE = compiled_late(r"\[include(?:if)?\b", re.IGNORECASE)
 _LINE = compiled_late(r"\S[^\n]*")
 """A line from its first character that is not a space."""
 
 
 def includes_files(text: str) -> bool:
     """Whether a config file includes others."""
-    return _INCLUDE.search(text) is not None
+    # Most have no such word: nothing is compiled for them.
+    return "include" in text.lower() and _INCLUDE.search(text) is not None
 
 
 def config_values(text: str, name: str, *, section: str = "") -> list[str]:

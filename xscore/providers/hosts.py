@@ -5,9 +5,9 @@ because of what DNS answers. A host on this machine needs no key. Trade-off: a l
 name of its own is limited like a remote one, and only the host knows whether a key is right.
 """
 
+import ipaddress  # by its name: a hook loads it only where a host is an address
 import re
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -76,8 +76,11 @@ def is_loopback(host: str) -> bool:
     name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
+    # An address has a colon or ends with a digit: names are not looked at further.
+    if ":" not in name and not name[-1:].isdigit():
+        return False
     try:
-        return ip_address(name).is_loopback
+        return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
 

@@ -65,7 +65,8 @@ def _rule_matches(
     for literal in found_literals.literals if has_names else ():
         for name in literal.names:
             for place in places(lowered, literal.text):
-                yield from _named(text, name, (place, place + len(literal.text)), prose=prose)
+                word = (place, place + len(literal.text))
+                yield from _named(text, lowered, name, word, prose=prose)
 
 
 def _shaped(text: str, shape: Shape, place: int) -> SecretSpan | None:
@@ -78,7 +79,7 @@ def _shaped(text: str, shape: Shape, place: int) -> SecretSpan | None:
 
 
 def _named(
-    text: str, name: SecretName, word: tuple[int, int], *, prose: bool
+    text: str, lowered: str, name: SecretName, word: tuple[int, int], *, prose: bool
 ) -> Iterator[SecretSpan]:
     """Try the forms on a word that names a secret. The tails fail fast nearly everywhere."""
     start, stop = word
@@ -89,17 +90,16 @@ def _named(
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
     near_line_start = line_break >= 0 or floor == 0
-    lead = text[max(line_break + 1, floor) : start]
+    lead = lowered[max(line_break + 1, floor) : start]
     for tail in _tails(prose=prose):
         if tail.at_line_start and not near_line_start:
             continue
         match = tail.pattern.match(text, suffix.end() if tail.follows_suffix else stop)
         if match is None or (tail.form.upper and not text[start:stop].isupper()):
             continue
-        if tail.form.lead and not _leads(tail.form, lead):
-            continue
         check = _check(tail.form, name, lead[-AFTER_CHARS:])
-        if check and CHECKS[check](match["secret"]):
+        # The line before the name is searched last: nothing else takes as long.
+        if check and CHECKS[check](match["secret"]) and _leads(tail.form, lead):
             yield SecretSpan(*match.span("secret"), name.type)
 
 
@@ -128,17 +128,28 @@ def _tails(*, prose: bool) -> tuple[_Tail, ...]:
 
 
 def _check(form: Form, name: SecretName, lead: str) -> str:
-    """Return the check of a value behind this name; empty if the name does not count."""
-    if not name.after or compile_rule(name.after + r"\Z").search(lead):
+    """Return the check of a value behind this name; empty if the name does not count.
+
+    lead: in lower case.
+    """
+    if not name.after or _pattern_before(name.after).search(lead):
         return form.check
     # A word that tells little alone must at least stand alone: `bypass` is not a `pass`.
-    if name.weak and compile_rule(name.weak_after + r"\Z").search(lead):
+    if name.weak and _pattern_before(name.weak_after).search(lead):
         return form.weak_check
     return ""
 
 
+def _pattern_before(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of what ends where a name begins, for text in lower case: minding case it
+    is searched for several times as fast."""
+    return compile_rule(pattern + r"\Z", minds_case=True)
+
+
 def _leads(form: Form, lead: str) -> bool:
-    pattern = compile_rule(form.lead + r"\Z")
+    if not form.lead:
+        return True
+    pattern = _pattern_before(form.lead)
     return (pattern.match(lead) if form.at_line_start else pattern.search(lead)) is not None
 
 
@@ -315,7 +326,7 @@ def _opens(fence: re.Match[str]) -> bool:
 
 MAX_PASSES = 10
 """A replacement can expose a neighbor; two passes usually suffice."""
-_REST_OF_WORD = compiled_late(r"[^\s\"'`(){}\[\]<>,;\\]*")
+_REST_OF_WORD = compiled_late(rf"(?:{_COLOR}|[^\s\"'`(){{}}\[\]<>,;\\])*+")
 _REST_OF_LINE = compiled_late(r"[^\n<]*")
 
 _MARK = compiled_late(r"<SECRET:\w+>")

@@ -58,11 +58,11 @@ _WANTED = """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
 """A start that is not a valid time is in no period; a list of all turns counts it as damaged."""
-_SAYING_BEFORE = """
+_SAYING = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
-    WHERE started_at < ? AND (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
-    ORDER BY started_at, id
+    WHERE (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
 """
+_SAYING_BEFORE = f"{_SAYING} AND started_at < ? ORDER BY started_at, id"
 _OF_THESE = f"turn_id {IN_JSON_LIST}"
 _SPENT = f"""
     SELECT turn_id, sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL),
@@ -188,6 +188,12 @@ def find_erasable_turns(
                 f"turn {row[0]} is running", hint="Wait for its end, or stop it, then run it again."
             )
     return list(ids)
+
+
+def say_anything(connection: sqlite3.Connection, turns: Sequence[str]) -> bool:
+    """Return whether one of these turns still has a question, an answer or a receipt."""
+    query = f"{_SAYING} AND id {IN_JSON_LIST} LIMIT 1"
+    return connection.execute(query, (json.dumps(list(turns)),)).fetchone() is not None
 
 
 def shown_state(state: TurnState, process: str, *, age_s: float) -> str:

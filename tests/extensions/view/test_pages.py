@@ -11,6 +11,7 @@ from tests.cli.conftest import own_store
 from tests.conftest import store_file
 from tests.extensions.view.conftest import serving_pages, turn_ids
 from xscore.extensions.extraction import review
+from xscore.platform.paths import user_data_dir
 from xscore.records.memory import MemoryStatus
 from xscore.store.store import Store
 
@@ -48,6 +49,15 @@ async def test_no_path_names_a_file(repository: Path) -> None:
     with serving_pages(repository, may_edit=True) as served:
         for path in ("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "parts/view.css", "%00", "turn"):
             assert served.ask(path).status == 404, path
+
+
+def test_a_store_of_somebody_else_is_forbidden(repository: Path) -> None:
+    """A store that you did not make is refused with a page that says so; nothing failed."""
+    with serving_pages(repository, may_edit=False) as served:
+        (user_data_dir(None) / "trust.json").unlink()
+        refused = served.ask("")
+        assert refused.status == 403
+        assert b"not made by you" in refused.read()
 
 
 def test_without_a_store_the_pages_say_so(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from xscore.records.reports import ServerErasure
 from xscore.store.compressed_sessions import compressed_threads, forget_compressed
 from xscore.store.imported_memories import imported_ids
 from xscore.store.lookup import count_observations, wipeable_ids
-from xscore.store.scrubbing import scrub_database
-from xscore.store.turn_history import find_erasable_turns
+from xscore.store.scrubbing import needs_scrubbing, scrub_database
+from xscore.store.turn_history import find_erasable_turns, say_anything
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
@@ -164,7 +164,13 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
     settings = read_settings(flags).settings
     with opened_store(flags, make=False, settings=settings) as store:
         names = list(map(decode_path_argument, turns))
-        ids = find_erasable_turns(store.connection, names, before=before, now=store.clock())
+        try:
+            ids = find_erasable_turns(store.connection, names, before=before, now=store.clock())
+        except NothingMatched:
+            # An earlier call may have been killed before the files were rewritten.
+            if names or not any(map(needs_scrubbing, store.connections())):
+                raise
+            ids = []
         if not _may_erase(counted(len(ids), "turn"), flags):
             return DECLINED
         return _erase_and_report(store, [], flags, settings, turns=ids)
@@ -210,6 +216,8 @@ def _erase_and_report(
     proof = None
     verify = flags.given["verify"]
     servers: tuple[ServerErasure, ...] = ()
+    # Of what an earlier call erased nothing is left to search for.
+    has_turns = bool(turns) and say_anything(store.connection, turns)
     if flags.dry_run:
         done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
     else:
@@ -229,7 +237,6 @@ def _erase_and_report(
         servers = settle_owed_erasures(
             store.connection, settings, verify=verify, here_only=flags.given["here_only"]
         )
-        # Of what an earlier call erased no text is left.
-        if verify and (done.ids or turns or done.observations):
+        if verify and (done.ids or has_turns or done.observations):
             proof = verify_erasure(store, lines)
     return print_erasure(ErasureReport(done, proof, servers, turns, dry_run=flags.dry_run), flags)

@@ -82,6 +82,8 @@ def print_erasure(report: ErasureReport, flags: Flags) -> int:
     elif proof and proof.found_in:
         files = _listed(proof.found_in)
         terminal.note(f"still in the bytes of {files}: this is a bug in xscore; please report it")
+    elif proof is None and report.turns and flags.given["verify"] and not report.dry_run:
+        terminal.note("nothing of it was left to search for: an earlier call erased it")
     elif proof and not (proof.lines or proof.still_said):
         terminal.note(
             f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be"

@@ -7,7 +7,15 @@ only to a server that was started with `--edit`.
 from xscore.extensions.view import measures, questions, reviewing, running, turn_pages
 from xscore.extensions.view.exchange import PageRequest, PageResponse
 from xscore.extensions.view.site import Site
-from xscore.platform.errors import NothingMatched, UsageError, XscoreError
+from xscore.platform.database import is_busy
+from xscore.platform.errors import (
+    NothingMatched,
+    StoreError,
+    StoreTooNew,
+    StoreUntrusted,
+    UsageError,
+    XscoreError,
+)
 from xscore.store.turn_history import find_turn_id, load_listed_turn
 from xscore.store.turns import TurnState
 
@@ -21,12 +29,8 @@ def answer_request(site: Site, request: PageRequest) -> PageResponse:
         if request.is_post:
             return _change(site, request)
         return _show(site, request)
-    except NothingMatched as error:
-        return _failed(site, error, 404)
-    except UsageError as error:
-        return _failed(site, error, 400)
     except XscoreError as error:
-        return _failed(site, error, 500)
+        return site.render("failed.html.j2", status=_status_of(error), error=error)
 
 
 def _show(site: Site, request: PageRequest) -> PageResponse:
@@ -74,5 +78,17 @@ def _no_page() -> NothingMatched:
     return NothingMatched("there is no such page", hint="The list of questions leads to all pages.")
 
 
-def _failed(site: Site, error: XscoreError, status: int) -> PageResponse:
-    return site.render("failed.html.j2", status=status, error=error)
+def _status_of(error: XscoreError) -> int:
+    """Return the HTTP status: whose fault it is, and whether it helps to ask again."""
+    if isinstance(error, StoreError) and is_busy(error):
+        return 503
+    match error:
+        case NothingMatched():
+            return 404
+        case UsageError():
+            return 400
+        case StoreUntrusted():
+            return 403
+        case StoreTooNew():
+            return 409
+    return 500
