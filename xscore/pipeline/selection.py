@@ -24,7 +24,7 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
@@ -32,6 +32,9 @@ FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
 COMMIT_PLACES = 3
 """Most places that commits take where the task does not ask for them."""
+COMMIT_SHARE = 0.2
+"""Share of the best score of code that a commit needs for a place where the task does not ask for
+commits."""
 DOCUMENT_PLACES = 4
 """The same of passages of fetched documents."""
 CONVENTION_PLACES = 2
@@ -247,15 +250,40 @@ def within_limited_places(
     may_stay: list[Ranked] = []
     further: list[Ranked] = []
     taken = Counter[_LimitedGroup]()
+    least_of_commit = least_score_of_commit(
+        _best_score_of_code(passing), turn.task, turn.scope.kinds
+    )
     for ranked in passing:
         group = _group_of(ranked.candidate)
-        if group is not None:
-            taken[group] += 1
-        if group is None or taken[group] <= _places_of(group, turn, top_k=top_k):
+        if group is None:
             may_stay.append(ranked)
-        else:
+            continue
+        taken[group] += 1
+        is_weak_commit = group is _LimitedGroup.COMMITS and ranked.score < least_of_commit
+        if is_weak_commit or taken[group] > _places_of(group, turn, top_k=top_k):
             further.append(ranked)
+        else:
+            may_stay.append(ranked)
     return may_stay, further
+
+
+def least_score_of_commit(best_of_code: float, task: str, kinds: Sequence[str]) -> float:
+    """Return the score that a commit needs for a place: one far below the code that passed says
+    little of where to look. 0 where the task or its scope asks for commits.
+
+    best_of_code: the best score of code that passed; 0: none did.
+    kinds: of the turn's scope.
+    """
+    if Kind.COMMIT in kinds or re.search(_ASKS_FOR_HISTORY, task):
+        return 0.0
+    return COMMIT_SHARE * best_of_code
+
+
+def _best_score_of_code(best_first: Sequence[Ranked]) -> float:
+    for ranked in best_first:
+        if ranked.candidate.kind in PRODUCT_CODE_KINDS:
+            return ranked.score
+    return 0.0
 
 
 def _group_of(candidate: Candidate) -> _LimitedGroup | None:

@@ -20,6 +20,7 @@ from xscore.extensions.shared.knock import ServerKnock
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.outage import OutageMemory
+from xscore.extensions.shared.patience import ServerPatience
 from xscore.extensions.shared.server import (
     REDIS,
     ServerDriver,
@@ -35,6 +36,7 @@ from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
 from xscore.platform.extras import require_extra
+from xscore.platform.text import counted
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records.calls import ServerCall
@@ -195,7 +197,12 @@ class SharedStores(SpendingStores):
 
     def warnings(self) -> tuple[str, ...]:
         """Return receipt warnings about what could not be shared."""
-        return (*self.link.warnings(), *self.sent.warnings())
+        away, unsent = self.link.warnings(), self.sent.warnings()
+        if away and unsent:
+            # One outage is one line.
+            count = counted(self.sent.unsent_count, "judgment")
+            return (f"{away[0]} ({count}, which it is sent later)",)
+        return away or unsent
 
 
 @implements(OPEN_SHARED)
@@ -230,12 +237,18 @@ async def open_shared_resources(
         outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
         notes = UnsentTurns(connection, shared_server_name(settings), clock=clock)
     was_away = outages.problem() if outages is not None else ""
-    link = _link(settings, calls, note=note, was_away=was_away)
+    patience: ServerPatience | None = None
+    if connection is not None:
+        patience = ServerPatience(connection, shared_server_name(settings))
+    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
+    link = _link(settings, calls, knock, note=note, was_away=was_away, patience=patience)
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
         if outages is not None:
             stack.callback(_remember, outages, link)
+        if patience is not None:
+            stack.callback(_learn, patience, knock)
         through = SharedJudgmentStore(judgments, link, notes=notes)
         stack.push_async_callback(through.aclose)
         if settings.max_usd_day is not None:
@@ -248,13 +261,14 @@ async def open_shared_resources(
 def _link(
     settings: SharedSettings,
     calls: list[ServerCall],
+    knock: ServerKnock,
     *,
     note: Callable[[str], None],
     was_away: str,
+    patience: ServerPatience | None,
 ) -> ServerLink:
     """Return the link to the server, which is knocked at from now on unless it is required."""
     factory = server_factory(settings, calls)
-    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
     if not settings.require:
         # Beside what the turn does before its first request, such as opening the judge.
         knock.begin()
@@ -265,6 +279,7 @@ def _link(
         note=note,
         reach=knock.wait,
         was_away=was_away,
+        patience_s=patience.wait_s() if patience is not None else None,
     )
 
 
@@ -273,3 +288,10 @@ def _remember(outages: OutageMemory, link: ServerLink) -> None:
     if link.problem or link.has_answered:
         with suppress(StoreError):
             outages.remember(link.problem)
+
+
+def _learn(patience: ServerPatience, knock: ServerKnock) -> None:
+    """Note how long the server took for its sign of life, if it has shown one."""
+    if knock.answer_s is not None:
+        with suppress(StoreError):
+            patience.learn(knock.answer_s)

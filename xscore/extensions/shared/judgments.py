@@ -129,9 +129,14 @@ class SharedJudgmentStore:
             while self._unsent and await self._send_next():
                 pass
 
+    @property
+    def unsent_count(self) -> int:
+        """How many judgments the server was not sent."""
+        return self._dropped + self._waiting
+
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt about what was not shared."""
-        unsent = self._dropped + self._waiting
+        unsent = self.unsent_count
         if unsent:
             return (
                 (

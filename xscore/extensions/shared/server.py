@@ -114,6 +114,9 @@ def parse_server_url(url: str) -> SplitResult:
 def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> SharedUnavailable:
     """Return the error for a server that cannot be asked, or that answers nonsense."""
     why = one_line(" ".join(str(error).split())) or type(error).__name__
+    if "definition of service" in why or "service file" in why:
+        # No option of a connection keeps libpq from reading it, and it fails before it connects.
+        why += " (PGSERVICE names it: unset it for xscore)"
     return SharedUnavailable(f"the shared server {name} cannot be reached: {why}", hint=hint)
 
 
