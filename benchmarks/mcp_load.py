@@ -80,7 +80,7 @@ class Client(threading.Thread):
             client.ask("tools/list")
             self.after_mb = resident_mb(process.pid)
             client.leave()
-            if process.wait(10) != 0:
+            if process.wait(PATIENCE_S) != 0:
                 self.errors.append(f"exit code {process.returncode}")
 
 

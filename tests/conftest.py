@@ -2,6 +2,7 @@
 folder."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -68,7 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Begin no test just before midnight: what is spent and shown is counted by days of UTC."""
+    """Make waits of retries the same each time, and begin no test just before midnight: what is
+    spent and shown is counted by days of UTC."""
+    random.seed(1)
     seconds_left = DAY_S - time.time() % DAY_S
     if seconds_left < MIDNIGHT_S:
         time.sleep(seconds_left + 0.1)

@@ -16,7 +16,7 @@ def test_a_pipe_that_nobody_reads_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(files, "READER_S", 0.1)
     pipe = tmp_path / "turn.html"
     os.mkfifo(pipe)
-    with pytest.raises(UsageError, match="pipe that nobody reads"):
+    with pytest.raises(UsageError, match="pipe without a reader"):
         write_atomically(pipe, b"page")
 
 

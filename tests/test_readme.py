@@ -118,19 +118,11 @@ def test_the_readme_lists_every_manual() -> None:
     assert [page.name for page in SHOWING[1:] if f"(docs/{page.name})" not in README] == []
 
 
-def what_leaves(page: str) -> list[str]:
-    """Return the rows of a page's table of what leaves the machine, without the targets of
-    links."""
-    _, _, table = (ROOT / page).read_text("utf-8").partition("| to | what | when |\n")
+def test_what_leaves_the_machine_names_all_that_prompts_hold() -> None:
+    """The table of README.md, to which the page on privacy refers, misses none of it."""
+    _, _, table = README.partition("| to | what | when |\n")
     rows = table.partition("\n\n")[0].splitlines()
-    return [re.sub(r"\]\([^)]*\)", "]", row) for row in rows]
-
-
-def test_what_leaves_the_machine_is_said_once() -> None:
-    """README.md and docs/privacy.md have the same table, and it names everything that prompts
-    hold."""
-    rows = what_leaves("README.md")
-    assert rows == what_leaves("docs/privacy.md") and len(rows) > 5
+    assert "](../README.md#what-leaves-your-machine)" in (ROOT / "docs/privacy.md").read_text()
     for part in (
         "error text",
         "came near",

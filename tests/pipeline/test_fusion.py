@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -44,7 +45,7 @@ def said(
         "source": MemorySource.EXPLICIT,
         "updated_at": NOW - 86_400,
         "title": text[:40],
-        "ordinal": abs(hash(text)) % 10**9,
+        "ordinal": crc32(text.encode()),
     } | fields
     return memory_writer.make_memory(layer=layer, kind=kind, text=text, **values)[0]  # type: ignore[arg-type]  # any part of it
 

@@ -15,12 +15,12 @@ from xscore.records.turn import Scope, Turn
 TOP_K = 12
 
 
-def ranked(number: int, kind: Kind, *, is_inferred: bool = False) -> Ranked:
+def ranked(number: int, kind: Kind, *, is_inferred: bool = False, score: float = 0.9) -> Ranked:
     """Return a memory that passed."""
     candidate = Candidate(
         f"m_{number}", f"h{number}", Layer.PROJECT, kind, "", "", 0, 0, "", 10, 0.0, (), is_inferred
     )
-    return Ranked(candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9)
+    return Ranked(candidate, Judgment(candidate.content_hash, score), Origin.JUDGED, (), score)
 
 
 def kept_of(task: str, passing: list[Ranked], scope: Scope | None = None) -> list[str]:
@@ -70,6 +70,24 @@ def test_a_scope_of_kinds_lifts_the_limit() -> None:
     commits = [ranked(number, Kind.COMMIT) for number in range(20, 28)]
     kept = kept_of("Fix it", [*SHOWN, *commits], Scope(kinds=("convention",)))
     assert len(kept) == len(SHOWN) + COMMIT_PLACES
+
+
+WEAK_COMMIT = ranked(40, Kind.COMMIT, score=0.1)
+
+
+@pytest.mark.parametrize(
+    ("task", "beside", "stays"),
+    [
+        ("Fix the rounding", ranked(30, Kind.FUNCTION), False),
+        ("Why is it rounded?", ranked(30, Kind.FUNCTION), True),
+        ("Fix the rounding", ranked(30, Kind.FUNCTION, score=0.4), True),
+        ("Fix the rounding", ranked(30, Kind.DOC), True),
+        ("Fix the rounding", ranked(30, Kind.CONVENTION), True),
+    ],
+)
+def test_a_commit_far_below_the_code_has_no_place(task: str, beside: Ranked, stays: bool) -> None:
+    """A fifth of the best code's score is needed, unless the task asks for history."""
+    assert ("m_40" in kept_of(task, [beside, WEAK_COMMIT])) is stays
 
 
 def test_without_a_turn_nothing_is_limited() -> None:

@@ -20,7 +20,7 @@ from tests.scorer.stdlib_candidates import real_code
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredClaims, StoredJudgments
 from xscore.platform.errors import BudgetExhausted, CallTimedOut
-from xscore.providers.provider import OnText
+from xscore.providers.provider import OnText, Provider
 from xscore.providers.scripted import Script, ScriptedProvider
 from xscore.records.calls import Completion, Request
 from xscore.records.judgment import JudgeIdentity, Judgment, UnjudgedCause
@@ -144,39 +144,52 @@ async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> 
     } == whole_packs
 
 
-class OutOfBudget(ProviderWrapper):
+class Broken(ProviderWrapper):
+    """A provider that fails in the end."""
+
+    def __init__(self, provider: Provider) -> None:
+        super().__init__(provider)
+        self.fails = asyncio.Event()
+        """That it will fail is certain now."""
+
+
+class OutOfBudget(Broken):
     """A provider whose budget ends after some calls."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Pass on, three times."""
         if self.calls >= 3:
+            self.fails.set()
             raise BudgetExhausted("the next call may cost too much", hint="Raise it.")
         return await super().complete(request, on_text)
 
 
-class TimesOutLate(ProviderWrapper):
+class TimesOutLate(Broken):
     """A provider that times out after the others had time to see its claims."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Fail."""
         self.calls += 1
+        self.fails.set()
         await asyncio.sleep(0.05)
         raise CallTimedOut("60 s")
 
 
 @pytest.mark.parametrize(("around", "cause"), [(OutOfBudget, "budget"), (TimesOutLate, "provider")])
 async def test_what_one_gives_up_another_judges(
-    code: Code, stores: Opened, around: type[ProviderWrapper], cause: str
+    code: Code, stores: Opened, around: type[Broken], cause: str
 ) -> None:
     """A judge that ends early, or whose calls fail, holds nothing back from the other."""
     slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
-    broken = sharing(JudgeHarness(code, around(ScriptedProvider(slow, score=by_length))), stores[0])
+    provider = around(ScriptedProvider(slow, score=by_length))
+    broken = sharing(JudgeHarness(code, provider), stores[0])
     sound_judge = sharing(JudgeHarness(code, sound), stores[1])
     candidates = JudgeHarness(code, sound).candidates
-    first, second = await asyncio.gather(
-        settle(broken, candidates), settle(sound_judge, candidates)
-    )
-    assert causes(first)[cause] > 0
+    breaking = asyncio.ensure_future(settle(broken, candidates))
+    # The other may judge everything before.
+    await provider.fails.wait()
+    second = await settle(sound_judge, candidates)
+    assert causes(await breaking)[cause] > 0
     assert causes(second) == {"judged": len(code)}
     assert await left(stores) == 0
 

@@ -84,11 +84,11 @@ def chromium(program: str, home: Path) -> Iterator[str]:
             yield _address(running, written, log)
         finally:
             running.terminate()
-            running.wait(20)
+            running.wait(60)
 
 
 def _address(running: "subprocess.Popen[bytes]", written: Path, log: Path) -> str:
-    for _ in range(400):
+    for _ in range(1_200):
         lines = written.read_text().splitlines() if written.exists() else []
         if len(lines) == 2:
             return f"ws://127.0.0.1:{lines[0]}{lines[1]}"

@@ -92,13 +92,11 @@ class Claims(Protocol):
 class JudgmentStore(Protocol):
     """Stores judgments, and claims contents before they are sent."""
 
-    def writer(
-        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
-    ) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments."""
         ...
 
-    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep other processes from judging the same contents of a turn."""
         ...
 
@@ -111,14 +109,12 @@ class StoredJudgments:
         self._commits = commits
         self._clock = clock
 
-    def writer(
-        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
-    ) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments, which returns once they are committed.
 
         It raises StoreError if they cannot be written, and then at every later call.
         """
-        names = (turn_key, judge_key(judge), sample)
+        names = (turn_key, judge_key(judge), draw)
 
         def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
             insert_judgments(connection, list(chain.from_iterable(batches)), names)
@@ -129,10 +125,10 @@ class StoredJudgments:
 
         return write
 
-    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep other processes from judging the same contents of a turn."""
         return StoredClaims(
-            self._commits, turn_key=turn_key, judge=judge, sample=sample, clock=self._clock
+            self._commits, turn_key=turn_key, judge=judge, draw=draw, clock=self._clock
         )
 
 
@@ -218,12 +214,12 @@ class StoredClaims:
         *,
         turn_key: str,
         judge: JudgeIdentity,
-        sample: int = FIRST_DRAW,
+        draw: int = FIRST_DRAW,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._commits = commits
-        self._names: JudgmentKey = (turn_key, judge_key(judge), sample)
+        self._names: JudgmentKey = (turn_key, judge_key(judge), draw)
         self._lease = Lease(clock)
         self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
 

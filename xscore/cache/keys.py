@@ -12,9 +12,9 @@ from xscore.platform.hashing import digest
 from xscore.records.judgment import JudgeIdentity
 
 JudgmentKey = tuple[str, str, int]
-"""Turn key, judge key and sample (which draw it is), which identify a set of judgments."""
+"""Turn key, judge key and draw (the column `sample`), which identify a set of judgments."""
 FIRST_DRAW, SECOND_DRAW = 0, 1
-"""Samples. A second draw is stored beside the first and never instead of it."""
+"""A second draw is stored beside the first and never instead of it."""
 
 _UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"

@@ -107,7 +107,7 @@ class JudgedTurn(Struct, frozen=True):
     turn_key: str
     judge: str
     """Judge key."""
-    sample: int
+    draw: int
     used_at: float | None
     """Unix seconds; None: no turn or job here asked for it."""
 
@@ -192,9 +192,9 @@ def judged_turns(connection: Connection) -> list[JudgedTurn]:
         "SELECT id, turn_key, judge, sample FROM query ORDER BY id"
     ).fetchall()
     return [
-        JudgedTurn(query, turn_key, judge, sample, asked_at.get((turn_key, judge)))
-        for query, turn_key, judge, sample in rows
-        if isinstance(turn_key, str) and isinstance(judge, str) and isinstance(sample, int)
+        JudgedTurn(query, turn_key, judge, draw, asked_at.get((turn_key, judge)))
+        for query, turn_key, judge, draw in rows
+        if isinstance(turn_key, str) and isinstance(judge, str) and isinstance(draw, int)
     ]
 
 

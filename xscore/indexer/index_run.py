@@ -218,10 +218,11 @@ class IndexRun(Struct, dict=True):
                 replaced.add(path)
                 self.changed.append((path, name, info))
                 continue
-            self.excluded.append(Excluded(path, reason))
-            # A path that is a secret is not stored.
+            # A path that is a secret is not stored, and what is printed may be kept in a log.
             if reason == "secret" or not stat.S_ISREG(info.st_mode):
+                self.excluded.append(Excluded(self.rules.without_secrets(path), reason))
                 continue
+            self.excluded.append(Excluded(path, reason))
             self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.excluded:
@@ -246,7 +247,9 @@ class IndexRun(Struct, dict=True):
             states.append(f"{info.st_ino} {info.st_size} {changed_at}")
         state = digest(*states) if states else ""
         if index_rows.read_index_meta(self.connection, index_rows.WITHOUT_STAMP) != state:
-            index_rows.write_index_meta(self.connection, index_rows.WITHOUT_STAMP, state)
+            with transaction(self.connection):
+                index_rows.write_index_meta(self.connection, index_rows.WITHOUT_STAMP, state)
+                index_rows.drop_noted_change(self.connection)
             return False
         return is_settled
 

@@ -6,12 +6,13 @@ told by the rule that placed it.
 
 from collections.abc import Mapping
 
+from xscore.pipeline.selection import COMMIT_SHARE, least_score_of_commit
 from xscore.records.judgment import (
     READS_AS_ZERO_BELOW,
     SCORE_TOLERANCE,
     PlacedBy,
 )
-from xscore.records.memory import Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 
 OTHERS_OF_KIND: Mapping[str, str] = {
@@ -43,9 +44,23 @@ def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
             " keep it."
         )
     taken = "the places were taken. Raise --top-k to keep it."
-    if shown.kind in OTHERS_OF_KIND:
-        taken = f"{OTHERS_OF_KIND[shown.kind]}. `--kind {shown.kind}` keeps more of them."
+    without_place = _why_without_place(shown, receipt)
+    if without_place:
+        taken = f"{without_place}. `--kind {shown.kind}` keeps more of them."
     return f"It passed with {score}, but {taken}"
+
+
+def _why_without_place(shown: Selected, receipt: Answer) -> str:
+    """Say why a memory of a kind with few places has none; "": its kind is not limited."""
+    if shown.kind == Kind.COMMIT:
+        code = [memory.score for memory in receipt.selected if memory.kind in PRODUCT_CODE_KINDS]
+        best_of_code = max(code, default=0.0)
+        if shown.score < least_score_of_commit(best_of_code, receipt.task, receipt.scope.kinds):
+            return (
+                f"beside code that scores {best_of_code:.2f} a commit needs"
+                f" {COMMIT_SHARE:.0%} of that"
+            )
+    return OTHERS_OF_KIND.get(shown.kind, "")
 
 
 def outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
@@ -82,7 +97,7 @@ def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer)
             " keep it."
         )
         return "beyond_k", sentence
-    used_up = OTHERS_OF_KIND.get(shown.kind, "tests had used up their share of the places")
+    used_up = _why_without_place(shown, receipt) or "tests had used up their share of the places"
     return "over_quota", f"It passed with {score}, but {used_up}."
 
 

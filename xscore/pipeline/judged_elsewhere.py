@@ -2,7 +2,7 @@
 
 A clone that was never asked this question, in a team that was, then reads no text, makes no pack
 and opens no connection to a model. Claims would find the same, pack by pack. Judgments of the
-user's own layer are never asked for. Trade-off: a turn that nobody has asked makes one small
+user's own layer are never asked for. Trade-off: a turn that is new to the server makes one small
 request more.
 """
 
@@ -21,7 +21,7 @@ P = TypeVar("P", bound=PooledTurn)
 
 
 async def with_judged_elsewhere(
-    pooled: P, described: JudgeDescription, resources: TurnResources, sample: int = FIRST_DRAW
+    pooled: P, described: JudgeDescription, resources: TurnResources, draw: int = FIRST_DRAW
 ) -> P:
     """Return the turn with what is known elsewhere of its misses; it is in the store by then. Where
     the deadline comes first, nothing is.
@@ -33,7 +33,7 @@ async def with_judged_elsewhere(
         return pooled
     hashes = [miss.content_hash for miss in pool.misses if miss.layer is not Layer.USER]
     spending = resources.spending
-    of_turn = (pooled.key, described.identity, hashes, sample)
+    of_turn = (pooled.key, described.identity, hashes, draw)
     try:
         async with asyncio.timeout(resources.deadline.judging_left_s()):
             judgments = await spending.judged_elsewhere(*of_turn)

@@ -60,6 +60,10 @@ class NoJudge(Struct, frozen=True):
     detail: str = ""
 
 
+NONE_NEEDED = NoJudge(UnjudgedCause.PROVIDER)
+"""Where all candidates are known already, so that none of them gets this cause."""
+
+
 class JudgedPool(Struct, frozen=True):
     """One outcome for each candidate, and whether the user stopped the judging."""
 
@@ -126,18 +130,18 @@ async def open_judge(
     resources: TurnResources,
     pooled: PooledTurn,
     *,
-    sample: int = FIRST_DRAW,
+    draw: int = FIRST_DRAW,
     opening: asyncio.Lock | None = None,
 ) -> Judge | NoJudge:
     """Open a described judge before the deadline; Ctrl-C is taken back.
 
-    sample: which of its judgments of these contents are to be made.
+    draw: which of its judgments of these contents are to be made.
     opening: held meanwhile, so that an unknown host is probed once. Raises leaves of ProviderError
         and NoUsableModel.
     """
     try:
         async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
-            return await _open(described, resources, pooled, sample)
+            return await _open(described, resources, pooled, draw)
     except TimeoutError:
         return NoJudge(UnjudgedCause.DEADLINE)
     except asyncio.CancelledError:
@@ -146,7 +150,7 @@ async def open_judge(
 
 
 async def _open(
-    described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, sample: int
+    described: JudgeDescription, resources: TurnResources, pooled: PooledTurn, draw: int
 ) -> Judge:
     """Open a model or the lexical judge."""
     if not described.paid:
@@ -154,7 +158,7 @@ async def _open(
         from xscore.pipeline.lexical_opening import open_lexical_judge
 
         return await open_lexical_judge(described, resources, pooled)
-    return await open_model_judge(described, resources, pooled, sample)
+    return await open_model_judge(described, resources, pooled, draw)
 
 
 async def judge_pool(
@@ -184,7 +188,7 @@ async def judge_pool(
         elsewhere = frozenset[str]()
     else:
         assert resources is not None
-        ended = await _run_judge(judge, pooled, resources, collected)
+        ended = await _collect_from(judge, pooled, resources, collected)
         detail = ""
         elsewhere = frozenset(judge.judged_elsewhere)
         usd_shares = judge.usd_shares
@@ -207,7 +211,7 @@ async def judge_pool(
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED, usd_shares)
 
 
-async def _run_judge(
+async def _collect_from(
     judge: Judge, pooled: PooledTurn, resources: TurnResources, collected: "_Collected"
 ) -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""

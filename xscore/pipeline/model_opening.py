@@ -49,9 +49,9 @@ async def open_model_judge(
     described: JudgeDescription,
     resources: "TurnResources",
     pooled: PooledTurn,
-    sample: int = FIRST_DRAW,
+    draw: int = FIRST_DRAW,
 ) -> ModelJudge:
-    """Return the judge of this turn; its judgments are committed, as this sample, before it yields
+    """Return the judge of this turn; its judgments are committed, as this draw, before it yields
     them.
 
     An unknown host is probed first. Raises what `probe.probe_host` raises.
@@ -62,19 +62,19 @@ async def open_model_judge(
         judge, provider = await with_probed_host(described, resources)
     except UnknownModel as error:
         # Chat is another judge, and this one's answers are not its second ones.
-        if sample != FIRST_DRAW:
+        if draw != FIRST_DRAW:
             raise
         return await open_model_judge(
-            _through_chat(described, resources, error), resources, pooled, sample
+            _through_chat(described, resources, error), resources, pooled, draw
         )
     priors = JudgingPriors()
     warnings: tuple[str, ...] = ()
     # A second draw asks about few memories, whose order is no matter; the first draw has stored
     # their word scores.
-    if sample == FIRST_DRAW:
+    if draw == FIRST_DRAW:
         priors = await judging_priors(judge, resources, turn, pool)
         warnings = (*_remarks(judge, turn), *priors.warnings)
-    write, claims = await resources.judgment_access(pool.misses, pooled.key, judge.identity, sample)
+    write, claims = await resources.judgment_access(pool.misses, pooled.key, judge.identity, draw)
     plan = JudgingPlan(
         texts=lambda candidates: judged_texts(judge, candidates),
         write=write,
@@ -90,7 +90,7 @@ async def open_model_judge(
         faults=resources.faults,
         write_as=_writer_for_another(judge, resources, pooled),
         # What others sent unsigned was stored under the name that was asked for.
-        head_starts=_head_starts(described, pooled, sample),
+        head_starts=_head_starts(described, pooled, draw),
     )
     return ModelJudge(provider, caching_builder(judge), plan)
 
@@ -113,9 +113,9 @@ def _writer_for_another(
     return lambda model: judgments.writer(pooled.key, replace(judge.identity, model=model))
 
 
-def _head_starts(described: JudgeDescription, pooled: PooledTurn, sample: int) -> dict[str, float]:
+def _head_starts(described: JudgeDescription, pooled: PooledTurn, draw: int) -> dict[str, float]:
     """Return what moves a pack forward, by content hash; see `JudgingPlan.head_starts`."""
-    names = (pooled.key, judge_key(described.identity), sample)
+    names = (pooled.key, judge_key(described.identity), draw)
     head_starts = untrusted_scores(described.store.connection, names)
     if pooled.pool.thread is not None:
         head_starts |= dict.fromkeys(pooled.pool.thread.first, AHEAD_OF_ALL)

@@ -47,7 +47,7 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
 FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers whose memories come from files."""
 _SHOWN_KINDS = frozenset({Kind.CONVENTION, Kind.TECH_STACK})
-"""Kinds of what files show; the few of a session, which nobody has reviewed, are in no clone."""
+"""Kinds of what files show; the few of a session, not reviewed yet, are in no clone."""
 
 
 class Pool(Struct, frozen=True):

@@ -27,7 +27,7 @@ from xscore.pipeline.pool import (
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_stages import JoinedPool, Opened
-from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommitted_work
+from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
@@ -93,30 +93,19 @@ def open_turn(
     syncs: exchange memories with the team, where the settings say so.
     shows_diff: a model may be shown the uncommitted change, beside the judge.
     """
-    settings, now = parts.settings, parts.clock()
+    settings = parts.settings
+    now = parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
         report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
-        work = uncommitted_work(
-            parts.store.connection,
-            parts.root,
-            settings.index,
-            now=now,
-            is_unchanged=report.is_unchanged,
-            needs_diff=shows_diff or settings.judge.sees == "full",
-        )
-        ready = _completed(parts, turn, work)
+        ready = _completed(parts, turn, report, now=now, shows_diff=shows_diff)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, continues_session=continues_session)
-        # The same task asked before is not evidence for itself, nor is this session, which the
-        # answering model is shown anyway.
-        asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
-        without = WithoutExchanges(session.thread, asked_before, any=not exchanges)
-        fetched = _fetch(parts, without)
+        fetched = _fetch(parts, _without_exchanges(parts, ready, key, session, exchanges=exchanges))
         joined = _with_others(parts, ready, fetched)
         fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
@@ -167,8 +156,18 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
-def _completed(parts: PipelineParts, turn: Turn, work: UncommittedWork) -> Turn:
-    """Return the turn with what the working tree adds to it."""
+def _completed(
+    parts: PipelineParts, turn: Turn, report: IndexReport, *, now: float, shows_diff: bool
+) -> Turn:
+    """Return the turn with what the working tree adds to it; see `open_turn`."""
+    work = uncommitted_work(
+        parts.store.connection,
+        parts.root,
+        parts.settings.index,
+        now=now,
+        is_unchanged=report.is_unchanged,
+        needs_diff=shows_diff or parts.settings.judge.sees == "full",
+    )
     return complete_turn(
         turn,
         parts.root,
@@ -177,6 +176,15 @@ def _completed(parts: PipelineParts, turn: Turn, work: UncommittedWork) -> Turn:
         indexed=lambda: indexed_files(parts.store.connection),
         places=lambda task: places_in_task(parts.store.connection, task),
     )
+
+
+def _without_exchanges(
+    parts: PipelineParts, turn: Turn, key: str, session: SessionInfo, *, exchanges: bool
+) -> WithoutExchanges:
+    """Return which exchanges are no candidates: the same task asked before is not evidence for
+    itself, nor is this session, which the answering model is shown anyway."""
+    asked_before = turns.keys_of_task(parts.store.connection, turn.task) | {key}
+    return WithoutExchanges(session.thread, asked_before, any=not exchanges)
 
 
 def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:
@@ -250,15 +258,16 @@ def _session(
 
     continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
     """
-    place = working_branch(parts.root.git_dir)
-    renamed_from = earlier_branch_names(parts.root.git_dir, place)
+    connection = parts.store.connection
+    branch = working_branch(parts.root.git_dir)
+    renamed_from = earlier_branch_names(parts.root.git_dir, branch)
     thread = turn.thread
     if turn.follows_latest and not thread:
-        thread = thread_of_latest_turn(parts.store.connection, place)
+        thread = thread_of_latest_turn(connection, branch)
     if continues_session:
         session = resume_session(
-            parts.store.connection,
-            branch=place,
+            connection,
+            branch=branch,
             now=now,
             fresh=turn.fresh,
             thread=thread,
@@ -268,9 +277,9 @@ def _session(
         parts.observer.on(session)
         return session
     if not (turn.fresh or thread):
-        earlier = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
+        earlier = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
         thread = earlier.thread if earlier else ""
-    return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
+    return SessionInfo(thread=thread, branch=branch, resumed=False, last_task="", last_updated=0.0)
 
 
 def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:

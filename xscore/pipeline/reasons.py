@@ -21,13 +21,18 @@ from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.turn_stages import Judged, Opened, Ranking, Reasons
-from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.errors import StoreError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
+from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
-from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec
+from xscore.providers.spec import (
+    NAME_ONE_OR_NONE,
+    ModelSpec,
+    import_for_judging,
+    parse_chat_model,
+)
 from xscore.records.calls import Stage
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import Selection
@@ -58,15 +63,7 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
         return None
     if setting == "none":
         return None
-    spec = parse_model_spec(setting)
-    if spec.provider == CHAT_OF_OPENAI:
-        return ModelSpec("openai", spec.model)
-    if spec.is_decision or spec == parse_model_spec(LEXICAL):
-        raise UsageError(
-            f"judge.reason_model: `{setting}` is not a chat model",
-            hint="Name a chat model, or `none`.",
-        )
-    return spec
+    return parse_chat_model(setting, key="judge.reason_model", hint=NAME_ONE_OR_NONE)
 
 
 async def give_reasons(

@@ -125,7 +125,7 @@ class SpendingStores(Struct):
         return local_rates
 
     async def judged_elsewhere(
-        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], draw: int = FIRST_DRAW
     ) -> Mapping[str, Judgment]:
         """Return what others have judged of these contents, by content hash; it is in the store,
         too."""
@@ -216,11 +216,11 @@ class TurnResources(Struct, kw_only=True):
         misses: Sequence[Candidate],
         turn_key: str,
         judge: JudgeIdentity,
-        sample: int = FIRST_DRAW,
+        draw: int = FIRST_DRAW,
     ) -> tuple[WriteJudgments, Claims]:
         """Return writer and claims of a turn's judgments; the user's own memories have theirs in
         the user's store."""
-        of_turn = (turn_key, judge, sample)
+        of_turn = (turn_key, judge, draw)
         judgments = self.spending.judgments
         both = judgments.writer(*of_turn), judgments.claims(*of_turn)
         hashes_of_user = {miss.content_hash for miss in misses if miss.layer is Layer.USER}

@@ -24,7 +24,7 @@ from xscore.records.judgment import (
     Thresholds,
     Unjudged,
 )
-from xscore.records.memory import Kind
+from xscore.records.memory import PRODUCT_CODE_KINDS, Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
@@ -32,6 +32,9 @@ FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 """How many near misses are listed, however far below the threshold, and however many passed."""
 COMMIT_PLACES = 3
 """Most places that commits take where the task does not ask for them."""
+COMMIT_SHARE = 0.2
+"""Share of the best score of code that a commit needs for a place where the task does not ask for
+commits."""
 DOCUMENT_PLACES = 4
 """The same of passages of fetched documents."""
 CONVENTION_PLACES = 2
@@ -88,8 +91,9 @@ def select(
     turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     passing, below = split_at_threshold(ranked, thresholds)
-    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
+    # First, or commits that it did not look at would take the places of those that it did.
     passing, unseen = _split_by_final_round(passing, finalists)
+    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     over_quota = [*over_quota, *without_places]
     beyond += unseen
@@ -247,15 +251,43 @@ def within_limited_places(
     may_stay: list[Ranked] = []
     further: list[Ranked] = []
     taken = Counter[_LimitedGroup]()
+    places: dict[_LimitedGroup, int] = {}
+    least_of_commit = least_score_of_commit(
+        _best_score_of_code(passing), turn.task, turn.scope.kinds
+    )
     for ranked in passing:
         group = _group_of(ranked.candidate)
-        if group is not None:
-            taken[group] += 1
-        if group is None or taken[group] <= _places_of(group, turn, top_k=top_k):
+        if group is None:
             may_stay.append(ranked)
-        else:
+            continue
+        if group not in places:
+            places[group] = _places_of(group, turn, top_k=top_k)
+        taken[group] += 1
+        is_weak_commit = group is _LimitedGroup.COMMITS and ranked.score < least_of_commit
+        if is_weak_commit or taken[group] > places[group]:
             further.append(ranked)
+        else:
+            may_stay.append(ranked)
     return may_stay, further
+
+
+def least_score_of_commit(best_of_code: float, task: str, kinds: Sequence[str]) -> float:
+    """Return the score that a commit needs for a place: one far below the code that passed says
+    little of where to look. 0 where the task or its scope asks for commits.
+
+    best_of_code: the best score of code that passed; 0: none did.
+    kinds: of the turn's scope.
+    """
+    if Kind.COMMIT in kinds or re.search(_ASKS_FOR_HISTORY, task):
+        return 0.0
+    return COMMIT_SHARE * best_of_code
+
+
+def _best_score_of_code(best_first: Sequence[Ranked]) -> float:
+    for ranked in best_first:
+        if ranked.candidate.kind in PRODUCT_CODE_KINDS:
+            return ranked.score
+    return 0.0
 
 
 def _group_of(candidate: Candidate) -> _LimitedGroup | None:
@@ -269,7 +301,7 @@ def _group_of(candidate: Candidate) -> _LimitedGroup | None:
 
 
 def _places_of(group: _LimitedGroup, turn: Turn, *, top_k: int) -> int:
-    """Return how many places a group may take. Asked for a member only: most turns have none."""
+    """Return how many places a group may take."""
     match group:
         case _LimitedGroup.COMMITS:
             return _places(turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k)

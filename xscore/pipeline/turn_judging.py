@@ -3,7 +3,7 @@ left unjudged.
 
 A decision model's score varies by about 0.05 from call to call, so one score says little near the
 threshold. A second one is asked for in the same way, with claims, caps and the ledger, and stored
-beside the first as another sample: if the process is killed in between, the first remains, and a
+beside the first as another draw: if the process is killed in between, the first remains, and a
 fully cached turn makes no call. Boosts are computed twice, because a boost may move a candidate
 near its threshold or past it.
 
@@ -27,7 +27,14 @@ from xscore.pipeline.factories import choose_judge, describe_judge, settings_jud
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judged_elsewhere import with_judged_elsewhere
 from xscore.pipeline.known_hosts import remember_host
-from xscore.pipeline.live_judging import ENDS_ALL, JudgedPool, NoJudge, judge_pool, open_judge
+from xscore.pipeline.live_judging import (
+    ENDS_ALL,
+    NONE_NEEDED,
+    JudgedPool,
+    NoJudge,
+    judge_pool,
+    open_judge,
+)
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted, joined
@@ -82,7 +89,7 @@ async def judge_missing(
     # Without resources it is a replay: every other turn with something to judge has opened them.
     if resources is None:
         replay = NoJudge(UnjudgedCause.REPLAY)
-        return await _judge_first(parts, None, _FirstJudge(replay, parts.judge, opened))
+        return await _score_once(parts, None, _FirstJudge(replay, parts.judge, opened))
     if not isolated:
         _name_misspelt_fallbacks(parts)
     try:
@@ -90,16 +97,16 @@ async def judge_missing(
     except asyncio.CancelledError:
         take_back_cancellation()
         interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
-        return await _judge_first(parts, resources, _FirstJudge(interrupted, parts.judge, opened))
+        return await _score_once(parts, resources, _FirstJudge(interrupted, parts.judge, opened))
     if not opened.pool.misses:
         return await _with_nothing_missing(parts, opened, resources)
     first = await _open_first(parts, opened, resources, isolated=isolated)
     # Ctrl-C during any of these steps is taken back where it arrives (`live_judging`), and the step
     # returns what it has: `judged` holds all that was paid for at every moment. The steps after it
     # send nothing more, since an interruption is among the causes that end all judging.
-    judged = await _judge_first(parts, resources, first)
+    judged = await _score_once(parts, resources, first)
     if not isinstance(first.judge, NoJudge) and judged.judge.is_decision:
-        judged = await _judge_near_twice(parts, resources, first, judged)
+        judged = await _score_near_twice(parts, resources, first, judged)
     if not isolated:
         judged = await _judge_by_fallback(parts, opened, resources, judged)
     return _with_remarks(parts, resources, first, judged)
@@ -109,10 +116,10 @@ async def _with_nothing_missing(
     parts: PipelineParts, opened: Opened, resources: TurnResources
 ) -> Judged:
     """Return what others have judged; a second score may still be wanted."""
-    first = _FirstJudge(NoJudge(UnjudgedCause.PROVIDER), parts.judge, opened)
-    judged = await _judge_first(parts, resources, first)
+    first = _FirstJudge(NONE_NEEDED, parts.judge, opened)
+    judged = await _score_once(parts, resources, first)
     if judged.judge.is_decision:
-        judged = await _judge_near_twice(parts, resources, first, judged)
+        judged = await _score_near_twice(parts, resources, first, judged)
     return replace(judged, warnings=(*judged.warnings, *resources.spending.warnings()))
 
 
@@ -164,7 +171,7 @@ def _is_worth_telling(forecast: JudgeEstimate) -> bool:
     return forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD
 
 
-async def _judge_first(
+async def _score_once(
     parts: PipelineParts, resources: TurnResources | None, first: _FirstJudge
 ) -> Judged:
     leaders = parts.settings.selection.top_k
@@ -179,7 +186,7 @@ async def _judge_first(
     )
 
 
-async def _judge_near_twice(
+async def _score_near_twice(
     parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
 ) -> Judged:
     once = JudgedPool(judged.outcomes, judged.interrupted)
@@ -248,10 +255,10 @@ async def draw_again(
     except asyncio.CancelledError:
         take_back_cancellation()
         return replace(once, interrupted=True), SecondDraws(missed=len(near) + beyond)
-    judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
+    judge: Judge | NoJudge = NONE_NEEDED
     if redrawn.pool.misses:
         try:
-            judge = await open_judge(described, resources, redrawn, sample=SECOND_DRAW)
+            judge = await open_judge(described, resources, redrawn, draw=SECOND_DRAW)
         except (ProviderError, NoUsableModel) as error:
             judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     second = await judge_pool(redrawn, judge, resources)
@@ -400,11 +407,8 @@ class _Fallback(Struct, frozen=True):
 
     @property
     def stopped(self) -> UnjudgedCause | None:
-        """What came before it could be opened: the deadline, or Ctrl-C.
-
-        None where it knows all from earlier turns, and was not opened for that reason.
-        """
-        if isinstance(self.judge, NoJudge) and self.pooled.pool.misses:
+        """What came before it could be opened: the deadline, or Ctrl-C; None: nothing did."""
+        if isinstance(self.judge, NoJudge) and self.judge is not NONE_NEEDED:
             return self.judge.cause
         return None
 
@@ -436,7 +440,7 @@ async def _open_fallback(
         f" `{spec}` at {described.identity.host} judges {them}"
     )
     if not pool.misses:
-        return _Fallback(described, NoJudge(UnjudgedCause.PROVIDER), pooled)
+        return _Fallback(described, NONE_NEEDED, pooled)
     return _Fallback(described, await open_judge(described, resources, pooled), pooled)
 
 

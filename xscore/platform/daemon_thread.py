@@ -1,6 +1,6 @@
 """Run a blocking function in a thread that keeps no process from ending.
 
-Trade-off: what nobody awaits any longer goes on in its thread until the function returns.
+Trade-off: what is awaited no longer goes on in its thread until the function returns.
 """
 
 from collections.abc import Callable

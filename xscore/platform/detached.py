@@ -1,4 +1,4 @@
-"""Start a process that outlives this one. Nobody waits for it, and it says nothing.
+"""Start a process that outlives this one. It is not waited for, and it says nothing.
 
 It is a file of its own because starting processes imports more than most commands need. Trade-off:
 what becomes of the process is known only by what it leaves in a store.

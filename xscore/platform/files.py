@@ -216,7 +216,7 @@ def _write_to_pipe(place: Path, content: bytes) -> None:
                 raise
         if time.monotonic() > until:
             raise UsageError(
-                f"{place} is a pipe that nobody reads",
+                f"{place} is a pipe without a reader",
                 hint="Name a file, or start the program that reads the pipe first.",
             )
         time.sleep(0.05)

@@ -326,7 +326,7 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
 
 
 def _unreviewed(memory: Memory) -> str:
-    """Say that nobody has looked at a fact, and what it rests on unless that is its text."""
+    """Say that a fact was not reviewed, and what it rests on unless that is its text."""
     quote = memory.details.quote
     if quote in memory.text:
         return "taken from a session, not reviewed"

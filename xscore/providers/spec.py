@@ -43,6 +43,8 @@ ANSWERING_MODULES = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS
 """What a vendor's first answer imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
+NAME_ONE_OR_NONE = "Name a chat model, or `none`."
+"""The hint of a setting that names a chat model."""
 
 FILE_HEAD_BYTES = 1 << 20
 """Of a script all of it; of a model its name, layers and vocabulary."""
@@ -96,6 +98,20 @@ def parse_model_spec(text: str) -> ModelSpec:
     if not model:
         raise UsageError(f"`{text}` names no model", hint=f"Write {provider}:MODEL.")
     return ModelSpec(provider, model)
+
+
+def parse_chat_model(text: str, *, key: str, hint: str) -> ModelSpec:
+    """Read the chat model that a setting names.
+
+    key: of the setting. hint: what to do where it is none.
+    Raises UsageError for a judge that answers no prompt, and as `parse_model_spec` does.
+    """
+    spec = parse_model_spec(text)
+    if spec.provider == CHAT_OF_OPENAI:
+        return ModelSpec("openai", spec.model)
+    if spec.is_decision or spec.provider == LEXICAL:
+        raise UsageError(f"{key}: `{text}` is not a chat model", hint=hint)
+    return spec
 
 
 def _vendor_of(model: str) -> str:

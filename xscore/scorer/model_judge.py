@@ -180,7 +180,7 @@ class ModelJudge:
             case ClaimNext():
                 return await self._claim_packs(run)
             case ClaimedPack():
-                return await self._judge_pack(run, unit)
+                return await self._send_rest_of(run, unit)
 
     async def _claim_packs(self, run: JudgingRun) -> UnitResult:
         """Claim the next packs; return what others have judged of them, the rest, and after it the
@@ -221,8 +221,8 @@ class ModelJudge:
             self._plan.claims.release(parts)
         return judgments
 
-    async def _judge_pack(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
-        """Judge what of a claimed pack has no judgment yet."""
+    async def _send_rest_of(self, run: JudgingRun, ours: ClaimedPack) -> UnitResult:
+        """Send what of a claimed pack has no judgment yet, and take what others have judged."""
         pack = ours.opened.pack
         pieces = ours.opened.pieces
         claimed = ours.claimed

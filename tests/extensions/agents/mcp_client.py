@@ -20,7 +20,7 @@ from xscore.extensions.agents.mcp_stdio import ClientPipes
 from xscore.extensions.agents.mcp_workplace import Workplace
 from xscore.platform.paths import find_root
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

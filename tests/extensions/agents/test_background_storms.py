@@ -39,12 +39,15 @@ def herd(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPa
 
 def zombies() -> list[str]:
     """Return the ended children of this process that have not been reaped."""
-    children = [
-        pid
-        for file in Path("/proc/self/task").glob("*/children")
-        for pid in file.read_text().split()
-    ]
-    return [pid for pid in children if ") Z " in Path(f"/proc/{pid}/stat").read_text()]
+    ended: list[str] = []
+    for file in Path("/proc/self/task").glob("*/children"):
+        # Threads and children come and go meanwhile.
+        with suppress(OSError):
+            for pid in file.read_text().split():
+                with suppress(OSError):
+                    if ") Z " in Path(f"/proc/{pid}/stat").read_text():
+                        ended.append(pid)
+    return ended
 
 
 def dead(pid: int) -> bool:

@@ -3,6 +3,7 @@ twice."""
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -246,9 +247,23 @@ async def test_two_at_once_create_and_enter_nothing_twice(
 ) -> None:
     """The second process reports that another is working; together they do the work of one."""
     job = await batch_vendor.submit(shop, questions(4))
-    for _ in range(4):
-        both = await asyncio.gather(*(batch_vendor.advance(shop, job) for _ in range(3)))
-        assert any(job_standing.problem == BUSY_ELSEWHERE for job_standing in both)
+    creates, may_create = threading.Event(), threading.Event()
+    clock = batch_vendor.book.clock
+
+    def wait_for_the_second() -> float:
+        creates.set()
+        assert may_create.wait(60)
+        return clock()
+
+    batch_vendor.book.clock = wait_for_the_second
+    first = asyncio.ensure_future(batch_vendor.advance(shop, job))
+    assert await asyncio.to_thread(creates.wait, 60)
+    second = await batch_vendor.advance(shop, job)
+    assert second.problem == BUSY_ELSEWHERE
+    may_create.set()
+    assert not (await first).problem
+    for _ in range(3):
+        await asyncio.gather(*(batch_vendor.advance(shop, job) for _ in range(3)))
     standing = await batch_vendor.finish(shop, job)
     assert (
         is_whole(standing)

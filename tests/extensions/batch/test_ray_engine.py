@@ -198,7 +198,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     queries = listed(tmp_path / "queries.jsonl", 3)
     process = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, err
+    assert process.returncode == 0, f"{out}{err}"
     summary, requests_before = json.loads(out), server.counts.requests
     assert (
         summary["usage"]["calls"]

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.extensions.shared.server_processes import ServerProcess
+from tests.waiting import wait_until
 from xscore.extensions.shared import postgres_server
 from xscore.extensions.shared.postgres_server import PostgresDriver
 from xscore.extensions.shared.server import SharedServer
@@ -151,8 +152,16 @@ async def test_connections_that_were_closed_are_replaced_unseen(
     server = machine()
     await asyncio.gather(*(claim(server, str(number)) for number in range(8)))
     assert ended(admin, server) > 1
+    wait_until(lambda: not connections(admin, server))
     assert await claim(server, "a") == "o"
     assert ended(admin, server) == 1
+
+
+def connections(admin: Admin, server: SharedServer) -> int:
+    """Return the number of connections to its database."""
+    counting = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+    (row,) = admin.execute(counting, (server.name.rpartition("/")[2],)).fetchall()
+    return int(str(row[0]))
 
 
 def ended(admin: Admin, server: SharedServer) -> int:

@@ -5,7 +5,7 @@ import json
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,18 @@ from msgspec.structs import replace
 
 from tests.extensions.shared.server_processes import ServerProcess
 from tests.extensions.shared.test_machines_at_once import Machine
-from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
+from xscore.extensions.shared.cancellation import cancellable
 from xscore.extensions.shared.connect import shared_server_name
+from xscore.extensions.shared.link import NEAR_S
 from xscore.extensions.shared.outage import REMEMBERED_S, OutageMemory
+from xscore.extensions.shared.patience import ServerPatience
+from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import ExitCode
+from xscore.platform.paths import find_root
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, Secret
@@ -51,13 +55,12 @@ def silent() -> Iterator[int]:
 
 
 async def ask(shop: Path, host: OpenAIServer, shared: SharedSettings, task: str) -> Answer:
-    """Ask in a new pipeline; all is judged, and the user is told once what is away."""
-    events = EventList()
+    """Ask in a new pipeline; all is judged, and one line says what is away."""
     settings = replace(settings_for(host), shared=shared)
-    async with Pipeline.open(shop, settings, observer=events) as pipeline:
+    async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(Turn(task=task), answer=False)
     assert answer.coverage.judged == answer.coverage.candidates > 0
-    assert len([note for note in events.notes if "continuing with only" in note]) == 1
+    assert len(answer.warnings) == 1
     return answer
 
 
@@ -72,17 +75,51 @@ async def test_a_silent_server_is_waited_for_once(
     assert answer.latency.judge < 50
 
 
+async def test_a_server_that_usually_answers_at_once_is_given_up_soon(
+    shop: Path, host: OpenAIServer, silent: int
+) -> None:
+    """It never answered this store, and so has all of its time; or it did, and has a part of it."""
+    url = Secret(f"redis://127.0.0.1:{silent}/0")
+    # A knock alone has a minute.
+    shared = SharedSettings(url=url, timeout_s=60 * SIGN_OF_LIFE_SHARE)
+    settings = replace(settings_for(host), shared=shared)
+    with Store.open_with(find_root(shop), settings, create=True) as store:
+        assert ServerPatience(store.connection, shared_server_name(shared)).wait_s() is None
+        ServerPatience(store.connection, shared_server_name(shared)).learn(0.002)
+    answer = await ask(shop, host, shared, "Where is the discount?")
+    assert answer.latency.judge < 50
+
+
+def test_patience_follows_how_long_a_server_takes(store: Store) -> None:
+    """It grows with a slow answer at once, falls by half with a quick one, and is each server's
+    own."""
+
+    def learned(*answers_s: float) -> float | None:
+        for answer_s in answers_s:
+            ServerPatience(store.connection, "near").learn(answer_s)
+        return ServerPatience(store.connection, "near").wait_s()
+
+    assert learned() is None
+    assert learned(0.001) == NEAR_S
+    assert learned(0.1) == pytest.approx(0.8)
+    assert learned(0.001) == pytest.approx(0.4)
+    assert learned(0.001, 0.001, 0.001, 0.001) == NEAR_S
+    assert ServerPatience(store.connection, "far").wait_s() is None
+
+
 @pytest.fixture
 async def half_alive() -> AsyncIterator[HalfAlive]:
-    """A server that says that it is there, and answers nothing else."""
+    """A server of either kind that says that it is there, and answers nothing else."""
     was_asked = asyncio.Event()
     writers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
         # Whether it speaks TLS or another encryption: it does not.
-        while len(request := await reader.read(1_000)) == 8:
-            writer.write(b"N")
+        request = b""
+        with suppress(ConnectionError):
+            while len(request := await reader.read(1_000)) == 8 or b"PING" in request:
+                writer.write(b"+PONG\r\n" if b"PING" in request else b"N")
         if request:
             was_asked.set()
 
@@ -94,11 +131,31 @@ async def half_alive() -> AsyncIterator[HalfAlive]:
     await asyncio.sleep(0)
 
 
+async def test_a_driver_that_loses_a_cancellation_holds_no_turn() -> None:
+    """It goes on by itself, and who waited for it is free."""
+    may_end = asyncio.Event()
+
+    async def deaf() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await may_end.wait()
+
+    waiting = asyncio.create_task(cancellable(deaf()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    may_end.set()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "redis"])
 async def test_neither_ctrl_c_nor_the_deadline_waits_for_it(
-    shop: Path, host: OpenAIServer, half_alive: HalfAlive
+    shop: Path, host: OpenAIServer, half_alive: HalfAlive, scheme: str
 ) -> None:
-    """It may take half a minute: the turn ends with its receipt all the same."""
-    url = f"postgresql://127.0.0.1:{half_alive.port}/x"
+    """It may take half a minute, also in the handshake of a driver: the turn ends with its receipt
+    all the same."""
+    url = f"{scheme}://127.0.0.1:{half_alive.port}/0"
     shared = SharedSettings(url=Secret(url), timeout_s=30)
     settings = replace(settings_for(host), shared=shared)
     async with Pipeline.open(shop, settings) as pipeline:

@@ -2,6 +2,7 @@
 it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -18,6 +19,7 @@ from tests.servers.scoring import table
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
 from xscore.extensions.shared.connect import shared_server_name
+from xscore.extensions.shared.team import session_buffer
 from xscore.extensions.shared.team.session_buffer import (
     BufferedExchange,
     SessionBuffer,
@@ -44,6 +46,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     started = run_redis(tmp_path_factory.mktemp("redis"))
     yield started
     started.kill()
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn waits for a server of this machine however busy it is."""
+    monkeypatch.setattr(session_buffer, "NEAR_S", 30.0)
 
 
 @pytest.fixture
@@ -99,7 +107,7 @@ class Computer:
 
     async def take(self) -> int:
         """Take what other machines have kept."""
-        exchanges, unreadable = await SessionBuffer(self.shared).exchanges()
+        exchanges, unreadable = await SessionBuffer(self.shared).exchanges(now=time.time())
         assert unreadable == 0
         with self.store() as store:
             return self.take_into(store, exchanges)
@@ -139,7 +147,7 @@ async def test_nobody_else_reads_it(
     colleague = replace(shared, session_key=Secret(bytes(range(101, 133)).hex()))
     elsewhere = replace(shared, tenant=f"t-{token_hex(6)}")
     for settings in (colleague, elsewhere):
-        assert await SessionBuffer(settings).exchanges() == ([], 0)
+        assert await SessionBuffer(settings).exchanges(now=time.time()) == ([], 0)
     key = f"xscore:{{{shared.tenant}}}:session:{SessionBuffer(shared).user}"
     ((name, text),) = (await client.hgetall(key)).items()
     for word in ("discount", "tenth", "acme", "shop", "main"):
@@ -147,15 +155,15 @@ async def test_nobody_else_reads_it(
     # The same bytes under the colleague's name, and in the other tenant.
     planted_for = SessionBuffer(colleague).user
     await client.hset(f"xscore:{{{shared.tenant}}}:session:{planted_for}", name, text)
-    assert await SessionBuffer(colleague).exchanges() == ([], 1)
+    assert await SessionBuffer(colleague).exchanges(now=time.time()) == ([], 1)
     user_there = SessionBuffer(elsewhere).user
     await client.hset(f"xscore:{{{elsewhere.tenant}}}:session:{user_there}", name, text)
-    assert await SessionBuffer(elsewhere).exchanges() == ([], 1)
+    assert await SessionBuffer(elsewhere).exchanges(now=time.time()) == ([], 1)
     # Under another name of the same user, cut, or made up.
     forged = "0" * 32 + str(text)[32:]
     for number, content in enumerate((forged, str(text)[:-8], "", "x", "\xff" * 40)):
         await client.hset(key, f"planted {number}", content)
-    exchanges, unreadable = await SessionBuffer(shared).exchanges()
+    exchanges, unreadable = await SessionBuffer(shared).exchanges(now=time.time())
     assert (len(exchanges), unreadable) == (1, 5)
 
 
@@ -165,12 +173,44 @@ async def test_an_erasure_reaches_it(
     """What is erased here is gone there, and does not come back from another machine."""
     first, second = Computer(tmp_path / "a", host, shared), Computer(tmp_path / "b", host, shared)
     await first.ask()
-    exchanges, _ = await SessionBuffer(shared).exchanges()
+    exchanges, _ = await SessionBuffer(shared).exchanges(now=time.time())
     assert await second.take() == 1
     await asyncio.to_thread(_erase_exchanges, second)
     assert await client.keys(f"xscore:{{{shared.tenant}}}:session:*") == []
     with second.store() as store:
         assert second.take_into(store, exchanges) == 0
+
+
+async def test_what_one_machine_has_erased_another_does_not_send_again(
+    tmp_path: Path, host: OpenAIServer, shared: SharedSettings
+) -> None:
+    """The second machine has taken it, and sends only what was asked there."""
+    first, second = Computer(tmp_path / "a", host, shared), Computer(tmp_path / "b", host, shared)
+    await first.ask()
+    ((erased,), _) = await SessionBuffer(shared).exchanges(now=time.time())
+    assert await second.take() == 1
+    await asyncio.to_thread(_erase_exchanges, first)
+    await second.ask(Turn(task="And of the total?", follows_latest=True))
+    ((sent,), _) = await SessionBuffer(shared).exchanges(now=time.time())
+    assert sent.memory.id != erased.memory.id
+
+
+async def test_what_was_put_back_after_its_time_is_left_out(
+    tmp_path: Path, host: OpenAIServer, shared: SharedSettings, client: "redis.Redis"
+) -> None:
+    """Who may write to the tenant can put a copy of an entry back only for as long as it would
+    have been there."""
+    await Computer(tmp_path / "a", host, shared).ask()
+    buffer = SessionBuffer(shared)
+    key = f"xscore:{{{shared.tenant}}}:session:{buffer.user}"
+    copied = await client.hgetall(key)
+    await buffer.forget()
+    for name, text in copied.items():
+        await client.hset(key, name, text)
+    in_time, _ = await buffer.exchanges(now=time.time())
+    assert len(in_time) == 1
+    too_late = time.time() + shared.session_hours * 3_600 + 60
+    assert await buffer.exchanges(now=too_late) == ([], 0)
 
 
 def _erase_exchanges(computer: Computer) -> None:
@@ -191,7 +231,7 @@ async def test_redis_may_lose_it(
     await first.ask()
     await client.flushall()
     await first.ask(Turn(task="And of the total?"))
-    exchanges, _ = await SessionBuffer(shared).exchanges()
+    exchanges, _ = await SessionBuffer(shared).exchanges(now=time.time())
     assert len(exchanges) == 2
     with first.store() as store:
         thread = store.connection.execute("SELECT thread FROM session").fetchone()[0]

@@ -27,6 +27,10 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     once."""
     flapping, notes = Relay(server), list[str]()
     link = flapping.link(require=False, timeout_s=0.2, note=notes.append, look_again_s=0.01)
+    # On a busy machine connecting takes longer than the deadline.
+    while not await link.ask(life, otherwise=False):
+        await link.wait_until_back()
+    notes.clear()
     for outage in (1, 2):
         flapping.is_unavailable = True
         assert (
@@ -46,6 +50,47 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     )
     assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_unavailable = False
+    await link.aclose()
+
+
+async def test_an_outage_from_the_start_is_said_once_it_lasts(server: SharedServer) -> None:
+    """A short turn has one line, in its receipt; a longer run is told while it runs."""
+    flapping, notes = Relay(server), list[str]()
+    is_told = asyncio.Event()
+
+    def note(line: str) -> None:
+        notes.append(line)
+        is_told.set()
+
+    flapping.is_unavailable = True
+    link = flapping.link(require=False, timeout_s=0.2, note=note, look_again_s=0.01)
+    assert not await link.ask(life, otherwise=False)
+    assert notes == []
+    assert len(link.warnings()) == 1
+    await is_told.wait()
+    flapping.is_unavailable = False
+    await link.wait_until_back()
+    assert len(notes) == 2
+    await link.aclose()
+
+
+async def test_a_server_that_was_not_waited_for_is_used_once_it_answers(
+    server: SharedServer,
+) -> None:
+    """The first request gives up early; the sign of life that comes later brings the server
+    back."""
+    answers = asyncio.Event()
+
+    async def reach(at_most_s: float | None) -> None:
+        if at_most_s is not None:
+            raise SharedUnavailable("no answer yet")
+        await answers.wait()
+
+    link = Relay(server).link(require=False, timeout_s=30, reach=reach, patience_s=0.01)
+    assert not await link.ask(life, otherwise=False)
+    answers.set()
+    await link.wait_until_back()
+    assert await link.ask(life, otherwise=False)
     await link.aclose()
 
 

@@ -14,9 +14,11 @@ import pytest
 from tests.extensions.shared.server_programs import not_here
 from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searching
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
+from xscore.extensions.vectors.search_backends import search_server_name
 from xscore.platform.errors import UsageError
 from xscore.platform.file_lock import hold_lock
 from xscore.store.store import Store
+from xscore.store.vector_copies import uncopied_texts
 
 pytestmark = pytest.mark.verify
 
@@ -120,6 +122,47 @@ async def test_a_folder_in_use_costs_one_line_and_no_outage(store: Store, folder
         in_store = await nearest_memories(store, settings, EMBEDDER, QUERY, 10)
     assert len(in_store.warnings) == 1
     assert (await nearest_memories(store, settings, EMBEDDER, QUERY, 10)).warnings == ()
+
+
+_KILLED_AT = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.extensions.vectors.conftest import EMBEDDER, searching
+from xscore.extensions.vectors import pool_search
+from xscore.extensions.vectors.qdrant_folder import QdrantFolder
+from xscore.platform.paths import find_root
+from xscore.store.store import Store
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+root, user_dir, folder, point = sys.argv[1:]
+if point == "before":
+    QdrantFolder.upsert = kill
+else:
+    pool_search.confirm_copies = kill
+with Store.open(find_root(Path(root)), user_data_dir=Path(user_dir), trust=True) as store:
+    settings = searching(f"qdrant:{folder}")
+    asyncio.run(pool_search.send_copies(store, settings, EMBEDDER, in_turn=False))
+"""
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_kill_around_the_sending_loses_and_doubles_nothing(
+    store: Store, folder: Path, user_dir: Path, point: str
+) -> None:
+    """Killed once the vectors are in the store, before they are sent or before that is noted: the
+    next turn sends them, and each is there once."""
+    memories = fill(store, clustered(30))
+    command = [sys.executable, "-c", _KILLED_AT, str(store.root.path), str(user_dir), str(folder)]
+    killed = subprocess.run([*command, point], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    settings = searching(f"qdrant:{folder}")
+    assert len(uncopied_texts(store.connection, EMBEDDER, search_server_name(settings))) == 30
+    assert asyncio.run(send_copies(store, settings, EMBEDDER, in_turn=True)) == ""
+    likeness = asyncio.run(nearest_memories(store, settings, EMBEDDER, QUERY, 30))
+    assert likeness.warnings == ()
+    assert likeness.cosines.keys() == {memory.id for memory in memories}
 
 
 _KILLED = """

@@ -94,7 +94,7 @@ class ItemMaker:
         marks: what the turn says about them, by id.
         """
         drifts = drift_warnings(self._store, memories)
-        # Nobody has said that it holds, and it does not: it is left out.
+        # It was never confirmed, and it does not hold: it is left out.
         memories = [
             memory for memory in memories if not (memory.id in drifts and is_unreviewed(memory))
         ]
@@ -195,7 +195,7 @@ class ItemMaker:
         cites = f", cites {', '.join(places)}" if places else ""
         caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
         quotes = [Quote(memory.text)]
-        # What nobody has reviewed stands with the words that it rests on.
+        # What has not been reviewed stands with the words that it rests on.
         words = memory.details.quote
         if words and words not in memory.text and is_unreviewed(memory):
             quotes.append(Quote(words, "from the words"))
@@ -226,7 +226,7 @@ def without_code(words: str) -> str:
 
 
 def is_unreviewed(memory: Memory) -> bool:
-    """Whether a memory was inferred or taken from a session, and nobody has reviewed it."""
+    """Whether a memory was inferred or taken from a session, and has not been reviewed."""
     is_inferred = memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
     return is_inferred or memory.details.review == "unreviewed"
 

@@ -4,7 +4,7 @@ An agent may take variables from a file of the project, and with a clone that fi
 A hook cannot tell such a variable from one of yours, so `xscore agent install` and `xscore doctor`
 name those that would redirect it. Values are not shown: they may be keys. A file that is there to
 hold secrets (`.env`) is not even read; one that came with the repository is named. Trade-off:
-whoever set them for good reasons is warned, too.
+someone who set them for good reasons is warned, too.
 """
 
 import json

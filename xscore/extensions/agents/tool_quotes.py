@@ -11,7 +11,7 @@ from xscore.store.personal_data import redact_said
 COMMAND_CHARS, LINE_CHARS = 200, 160
 ERROR_LINES = 4
 ERROR_CHARS = 40_000
-"""Of the end of an error, or the beginning of a command; the rest is looked at by nobody."""
+"""Of the end of an error, or the beginning of a command; the rest is not looked at."""
 _CUT_CHARS = 4_000
 """Left out at a cut: half a secret would not be recognized as one."""
 

@@ -90,15 +90,13 @@ TakeDollars = Callable[[Decimal], Awaitable[bool]]
 class _Carried(Struct):
     judgments: list[Judgment]
 
-    def writer(
-        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
-    ) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
         async def write(judgments: Sequence[Judgment]) -> None:
             self.judgments.extend(judgments)
 
         return write
 
-    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> Claims:
         return NoClaims()
 
 

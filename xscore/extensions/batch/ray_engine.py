@@ -64,7 +64,7 @@ from xscore.records.turn import Turn
 from xscore.scorer.packs import Pack
 
 LOCAL = "local"
-LOCAL_STARTS = 2
+LOCAL_STARTS = 4
 """How many times Ray is started on this machine before giving up."""
 CPUS = 0.25
 """CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a
@@ -104,7 +104,7 @@ def _start_ray(address: str) -> Any:
     is_local = address == LOCAL
     options: dict[str, Any] = {"include_dashboard": False} if is_local else {}
     # Ray gives its own helper processes 15 s, which a busy machine exceeds
-    # (https://github.com/ray-project/ray/issues/65983); the second start finds their files read.
+    # (https://github.com/ray-project/ray/issues/65983); a later start finds their files read.
     starts_left = LOCAL_STARTS if is_local else 1
     while True:
         starts_left -= 1

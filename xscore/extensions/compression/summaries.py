@@ -17,19 +17,18 @@ from xscore.extensions.compression.document import TurnSummary, summary_tokens
 from xscore.extensions.compression.session_turns import AgentSession, SessionTurn, Speaker
 from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform import tokens
-from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
+from xscore.platform.errors import BudgetExhausted, ProviderError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
 from xscore.platform.text_names import names_in, stands_in
 from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI
 from xscore.providers.provider import Provider
 from xscore.providers.spec import (
-    LEXICAL,
+    NAME_ONE_OR_NONE,
     ModelSpec,
     host_with_key,
     import_for_judging,
-    parse_model_spec,
+    parse_chat_model,
 )
 from xscore.records.calls import Answerer, Request, Stage
 from xscore.settings import Settings
@@ -131,15 +130,7 @@ def summary_model(setting: str) -> ModelSpec | None:
     """
     if setting in ("", "none"):
         return None
-    spec = parse_model_spec(setting)
-    if spec.provider == CHAT_OF_OPENAI:
-        return ModelSpec("openai", spec.model)
-    if spec.is_decision or spec == parse_model_spec(LEXICAL):
-        raise UsageError(
-            f"session.summary_model: `{setting}` is not a chat model",
-            hint="Name a chat model, or `none`.",
-        )
-    return spec
+    return parse_chat_model(setting, key="session.summary_model", hint=NAME_ONE_OR_NONE)
 
 
 async def write_summaries(

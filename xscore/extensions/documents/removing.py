@@ -1,7 +1,7 @@
 """Erase fetched documents for good, after a question, with all that was made of their passages.
 
 The erasure itself is `extensions.privacy`'s. Trade-off: a document comes back when it is fetched
-again by name, since whoever names it means it.
+again by name, since a user who names it means it.
 """
 
 from collections.abc import Sequence

@@ -197,8 +197,8 @@ def _rows(
         if (turn.used_at or 0.0) < since or (judges and turn.judge not in keys):
             continue
         before = report.judgments
-        begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
-        of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.sample)
+        begun = turn_checksum(turn.turn_key, turn.judge, turn.draw)
+        of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.draw)
         for hash_, score, prior, pack, at, checksum, text in connection.execute(
             _JUDGMENTS_OF_TURN, (turn.query,)
         ):

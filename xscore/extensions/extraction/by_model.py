@@ -21,16 +21,14 @@ from xscore.extensions.extraction.session_facts import Message
 from xscore.extensions.extraction.taken_back import content_words
 from xscore.pipeline.resources import open_resources
 from xscore.platform import tokens
-from xscore.platform.errors import UnreadableResponse, UsageError
+from xscore.platform.errors import UnreadableResponse
 from xscore.platform.processes import random_hex
 from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI
 from xscore.providers.spec import (
-    LEXICAL,
     ModelSpec,
     host_with_key,
     import_for_judging,
-    parse_model_spec,
+    parse_chat_model,
 )
 from xscore.records.calls import Answerer, Finish, Request, Stage
 from xscore.records.memory import Memory
@@ -56,15 +54,8 @@ def extractor_model(setting: str) -> ModelSpec | None:
     """Return the model that extracts, or None. setting: `memory.extractor`. Raises UsageError."""
     if not setting:
         return None
-    spec = parse_model_spec(setting)
-    if spec.provider == CHAT_OF_OPENAI:
-        return ModelSpec("openai", spec.model)
-    if spec.is_decision or spec == parse_model_spec(LEXICAL):
-        raise UsageError(
-            f"memory.extractor: `{setting}` is not a chat model",
-            hint="Name a chat model, or leave it empty.",
-        )
-    return spec
+    hint = "Name a chat model, or leave it empty."
+    return parse_chat_model(setting, key="memory.extractor", hint=hint)
 
 
 def dialog_of(messages: Sequence[Message]) -> str:

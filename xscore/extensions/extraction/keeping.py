@@ -46,7 +46,7 @@ Mode = Literal["ask", "auto"]
 REPEATED_BY = 0.1
 """How much more a fact is believed that the user says in another session."""
 MOST_CONFIDENCE = 0.9
-"""Of what nobody has reviewed."""
+"""Of what has not been reviewed."""
 LEAST_SHARED = 0.75
 """Share of its words that the longer of two facts has in common with the shorter, which adds
 none."""
@@ -61,7 +61,7 @@ class KeptFacts(Struct, frozen=True, kw_only=True):
     repeated: int = 0
     superseded: int = 0
     read: int = 0
-    """Exchanges that nobody had read before."""
+    """Exchanges that had not been read before."""
     refused: int = 0
     """Known as rejected or erased, or more than may wait."""
 

@@ -1,4 +1,4 @@
-"""Review extracted facts: accept, correct or reject what waits, or what nobody has looked at.
+"""Review extracted facts: accept, correct or reject what waits, or what has not been looked at.
 
 An accepted fact is the user's own from then on: stated, without expiry, in the place of what had
 its key. A rejected one stays archived, and no session brings it back, not even after `memory

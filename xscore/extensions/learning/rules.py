@@ -120,7 +120,7 @@ def _is_unproven(draft: ConsolidationDraft, memory: Memory) -> bool:
 
 
 def expire_waiting(draft: ConsolidationDraft, scope: Scope) -> None:
-    """Erase facts of sessions that nobody has reviewed in `inferred_days`."""
+    """Erase facts of sessions that were not reviewed in `inferred_days`."""
     for memory in draft.of_scope(scope):
         days = draft.days_unseen(memory)
         is_waiting = memory.details.review == "waiting"

@@ -20,12 +20,14 @@ from xscore.extensions.shared.knock import ServerKnock
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.outage import OutageMemory
+from xscore.extensions.shared.patience import ServerPatience
 from xscore.extensions.shared.server import (
     REDIS,
     ServerDriver,
     SharedServer,
     displayed_url,
     parse_server_url,
+    too_slow,
 )
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
@@ -34,6 +36,7 @@ from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
 from xscore.platform.extras import require_extra
+from xscore.platform.text import counted
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records.calls import ServerCall
@@ -66,9 +69,7 @@ def server_factory(
     require_extra(extra, driver, purpose="shared.url")
 
     def timed(driver: ServerDriver, system: str) -> ServerDriver:
-        if calls is None:
-            return driver
-        return TimedDriver(driver, calls, system=system, url=url)
+        return TimedDriver(driver, [] if calls is None else calls, system=system, url=url)
 
     def open_server() -> SharedServer:
         if is_redis:
@@ -82,6 +83,20 @@ def server_factory(
     return open_server
 
 
+async def ask_once(
+    server: SharedServer, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float
+) -> T:
+    """Connect, ask once and close. Raises SharedUnavailable."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await request(server)
+    except TimeoutError:
+        raise too_slow(server.name, timeout_s) from None
+    finally:
+        with suppress(SharedUnavailable):
+            await server.aclose()
+
+
 @implements(DOCTOR_CHECKS)
 async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     """Ask the server once, within its deadline; return one finding, or none if no server is set."""
@@ -89,8 +104,9 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     if not settings.url.reveal():
         return []
     try:
-        description = await _asked(
-            settings, lambda server: server.check(), timeout_s=settings.timeout_s
+        server = server_factory(settings)()
+        description = await ask_once(
+            server, lambda server: server.check(), timeout_s=settings.timeout_s
         )
     except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
@@ -139,8 +155,9 @@ async def _erased_here(
 
     name = shared_server_name(settings)
     try:
-        await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
-        removed, remaining = await _asked(settings, erase, timeout_s=ERASURE_S)
+        open_server = server_factory(settings)
+        await ask_once(open_server(), lambda server: server.check(), timeout_s=settings.timeout_s)
+        removed, remaining = await ask_once(open_server(), erase, timeout_s=ERASURE_S)
     except (UsageError, SharedUnavailable) as error:
         return ServerErasure(server=name, problem=error.message)
     return ServerErasure(server=name, removed=removed, left=remaining)
@@ -150,27 +167,6 @@ async def _erased_here(
 def shared_server_name(settings: SharedSettings) -> str:
     """Name the server and the tenant, without user and password."""
     return f"{displayed_url(settings.url.reveal())}, tenant {settings.tenant}"
-
-
-async def _asked(
-    settings: SharedSettings, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float
-) -> T:
-    """Connect, ask once and close.
-
-    Raises SharedUnavailable, and UsageError as `server_factory` does.
-    """
-    server = server_factory(settings)()
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await request(server)
-    except TimeoutError:
-        raise SharedUnavailable(
-            f"{server.name} did not answer within {timeout_s:g} s",
-            hint="Check why it is slow, or raise shared.timeout_s.",
-        ) from None
-    finally:
-        with suppress(SharedUnavailable):
-            await server.aclose()
 
 
 class SharedStores(SpendingStores):
@@ -188,10 +184,10 @@ class SharedStores(SpendingStores):
         return shared
 
     async def judged_elsewhere(
-        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int = FIRST_DRAW
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], draw: int = FIRST_DRAW
     ) -> Mapping[str, Judgment]:
         """Return what the server has of these contents, by content hash."""
-        return await self.sent.judgments_on_server(turn_key, judge, hashes, sample)
+        return await self.sent.judgments_on_server(turn_key, judge, hashes, draw)
 
     def server_calls(self) -> list[ServerCall]:
         """Return the requests to the server so far."""
@@ -199,7 +195,12 @@ class SharedStores(SpendingStores):
 
     def warnings(self) -> tuple[str, ...]:
         """Return receipt warnings about what could not be shared."""
-        return (*self.link.warnings(), *self.sent.warnings())
+        away, unsent = self.link.warnings(), self.sent.warnings()
+        if away and unsent:
+            # One outage is one line.
+            count = counted(self.sent.unsent_count, "judgment")
+            return (f"{away[0]} ({count}, which it is sent later)",)
+        return away or unsent
 
 
 @implements(OPEN_SHARED)
@@ -234,12 +235,18 @@ async def open_shared_resources(
         outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
         notes = UnsentTurns(connection, shared_server_name(settings), clock=clock)
     was_away = outages.problem() if outages is not None else ""
-    link = _link(settings, calls, note=note, was_away=was_away)
+    patience: ServerPatience | None = None
+    if connection is not None:
+        patience = ServerPatience(connection, shared_server_name(settings))
+    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
+    link = _link(settings, calls, knock, note=note, was_away=was_away, patience=patience)
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
         if outages is not None:
             stack.callback(_remember, outages, link)
+        if patience is not None:
+            stack.callback(_learn, patience, knock)
         through = SharedJudgmentStore(judgments, link, notes=notes)
         stack.push_async_callback(through.aclose)
         if settings.max_usd_day is not None:
@@ -252,13 +259,14 @@ async def open_shared_resources(
 def _link(
     settings: SharedSettings,
     calls: list[ServerCall],
+    knock: ServerKnock,
     *,
     note: Callable[[str], None],
     was_away: str,
+    patience: ServerPatience | None,
 ) -> ServerLink:
     """Return the link to the server, which is knocked at from now on unless it is required."""
     factory = server_factory(settings, calls)
-    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
     if not settings.require:
         # Beside what the turn does before its first request, such as opening the judge.
         knock.begin()
@@ -269,6 +277,7 @@ def _link(
         note=note,
         reach=knock.wait,
         was_away=was_away,
+        patience_s=patience.wait_s() if patience is not None else None,
     )
 
 
@@ -277,3 +286,10 @@ def _remember(outages: OutageMemory, link: ServerLink) -> None:
     if link.problem or link.has_answered:
         with suppress(StoreError):
             outages.remember(link.problem)
+
+
+def _learn(patience: ServerPatience, knock: ServerKnock) -> None:
+    """Note how long the server took for its sign of life, if it has shown one."""
+    if knock.answer_s is not None:
+        with suppress(StoreError):
+            patience.learn(knock.answer_s)

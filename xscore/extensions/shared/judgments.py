@@ -68,13 +68,11 @@ class SharedJudgmentStore:
         self._notes = notes
         self._catching_up: asyncio.Task[None] | None = None
 
-    def writer(
-        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
-    ) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments: to the local store, and in the background to the
         server."""
-        write = self.local.writer(turn_key, judge, sample)
-        names = (turn_key, judge_key(judge), sample)
+        write = self.local.writer(turn_key, judge, draw)
+        names = (turn_key, judge_key(judge), draw)
 
         async def write_both(judgments: Sequence[Judgment]) -> None:
             if judgments and self._notes is not None:
@@ -86,13 +84,13 @@ class SharedJudgmentStore:
 
         return write_both
 
-    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep all who share the server from paying for the same contents of
         a turn."""
-        return SharedClaims(self, turn_key, judge, sample)
+        return SharedClaims(self, turn_key, judge, draw)
 
     async def judgments_on_server(
-        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], sample: int
+        self, turn_key: str, judge: JudgeIdentity, hashes: Sequence[str], draw: int
     ) -> dict[str, Judgment]:
         """Return what the server has of these contents, by content hash; stored here by then.
 
@@ -100,7 +98,7 @@ class SharedJudgmentStore:
         is everything where the server shows no sign of life yet.
         Raises StoreError, and SharedUnavailable where it is required and away.
         """
-        names = (turn_key, judge_key(judge), sample)
+        names = (turn_key, judge_key(judge), draw)
         judgments: dict[str, Judgment] = {}
         nothing: dict[str, Judgment] = {}
         if not hashes or not await self.link.answers_soon():
@@ -118,7 +116,7 @@ class SharedJudgmentStore:
             if not judgments:
                 break
         if judgments:
-            await self.local.writer(turn_key, judge, sample)(list(judgments.values()))
+            await self.local.writer(turn_key, judge, draw)(list(judgments.values()))
         self.catch_up_soon()
         return judgments
 
@@ -131,9 +129,14 @@ class SharedJudgmentStore:
             while self._unsent and await self._send_next():
                 pass
 
+    @property
+    def unsent_count(self) -> int:
+        """How many judgments the server was not sent."""
+        return self._dropped + self._waiting
+
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt about what was not shared."""
-        unsent = self._dropped + self._waiting
+        unsent = self.unsent_count
         if unsent:
             return (
                 (
@@ -234,13 +237,13 @@ class SharedClaims:
         store: SharedJudgmentStore,
         turn_key: str,
         judge: JudgeIdentity,
-        sample: int = FIRST_DRAW,
+        draw: int = FIRST_DRAW,
     ) -> None:
         self._store = store
         self._link = store.link
-        self._local = store.local.claims(turn_key, judge, sample)
-        self._write_here = store.local.writer(turn_key, judge, sample)
-        self._names: JudgmentKey = (turn_key, judge_key(judge), sample)
+        self._local = store.local.claims(turn_key, judge, draw)
+        self._write_here = store.local.writer(turn_key, judge, draw)
+        self._names: JudgmentKey = (turn_key, judge_key(judge), draw)
         self._runner = random_hex(8)
         self._lease_s = store.lease_s
         self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, self._lease_s / 3))

@@ -33,20 +33,25 @@ _POSTGRES_SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
 """Asks whether it speaks TLS, which every PostgreSQL and pooler answers by one letter."""
 
 
-def knock(url: str, *, timeout_s: float) -> None:
-    """Raise SharedUnavailable where nothing answers in time; a name is looked up for longer."""
+def knock(url: str, *, timeout_s: float) -> float:
+    """Return after how many seconds the server showed a sign of life.
+
+    Raises SharedUnavailable where nothing answers in time; a name is looked up for longer.
+    """
     parts = parse_server_url(url)
     host, _, port = server_host(url).rpartition(":")
-    until = time.monotonic() + timeout_s
+    began = time.monotonic()
+    until = began + timeout_s
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s) as opened:
             opened.settimeout(max(0.001, until - time.monotonic()))
             if parts.scheme == "rediss":
                 _begin_tls(opened, parts.hostname or "")
-                return
+                return time.monotonic() - began
             opened.sendall(_REDIS_PING if parts.scheme in REDIS else _POSTGRES_SSL_REQUEST)
             if not opened.recv(1):
                 raise ConnectionResetError("it closed the connection")
+            return time.monotonic() - began
     except TimeoutError as error:
         late = TimeoutError(f"no answer within {timeout_s:.3g} s")
         raise unavailable(displayed_url(url), late) from error
@@ -72,13 +77,15 @@ class RunningKnock:
         self.started_at: float = time.time()
         self._url = url
         self._timeout_s = timeout_s
+        self.answer_s: float | None = None
+        """How long it took; None: there is no answer yet."""
         self._answer: Future[SharedUnavailable | None] = start_in_thread(
             self._knock, name="xscore-knock"
         )
 
     def _knock(self) -> SharedUnavailable | None:
         try:
-            knock(self._url, timeout_s=self._timeout_s)
+            self.answer_s = knock(self._url, timeout_s=self._timeout_s)
         except SharedUnavailable as error:
             return error
         return None
@@ -91,16 +98,17 @@ class RunningKnock:
     async def problem(self, *, at_most_s: float | None = None) -> SharedUnavailable | None:
         """Return why the server is not there; None: it is.
 
-        at_most_s: waits no longer for it. None: a little longer than the knock has, since the
-            system may take its time to look up a name.
+        at_most_s: waits until so long after it began. None: a little longer than the knock has,
+            since the system may take its time to look up a name.
         """
-        left_s = self._timeout_s + self.began - time.monotonic()
-        wait_s = max(0.0, left_s) + LOOKUP_S if at_most_s is None else at_most_s
+        limit_s = self._timeout_s + LOOKUP_S if at_most_s is None else at_most_s
+        wait_s = max(0.0, self.began + limit_s - time.monotonic())
         answer = asyncio.wrap_future(self._answer)
         done, _ = await asyncio.wait({answer}, timeout=wait_s)
         if done:
             return answer.result()
-        late = TimeoutError(f"no answer within {self._timeout_s:.3g} s")
+        waited_s = self._timeout_s if at_most_s is None else at_most_s
+        late = TimeoutError(f"no answer within {waited_s:.3g} s")
         return unavailable(displayed_url(self._url), late)
 
 
@@ -117,6 +125,11 @@ class ServerKnock:
     def begin(self) -> None:
         """Begin to knock, beside whatever comes next."""
         self._running = RunningKnock(self._url, timeout_s=self._limit_s)
+
+    @property
+    def answer_s(self) -> float | None:
+        """How long the server took for its sign of life; None: it has shown none."""
+        return self._running.answer_s if self._running is not None else None
 
     async def wait(self, at_most_s: float | None = None) -> None:
         """Return once the server is there.

@@ -3,11 +3,12 @@
 A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
 not answered this process yet is knocked at first, beside the turn's work and before a driver is
 loaded (`knock`); where it was away in the minutes before, it is waited for only `NEAR_S`.
-A server that does not answer, or sends invalid replies, is away: one note per outage says so, the
-run continues without it at once, and it is tried in the background until it answers, which is noted
-as well. If it is required, an outage ends the run instead. A server that returns damaged judgments
-is not asked again in this run. Trade-off: without it several machines may pay for the same
-judgment.
+A server that does not answer, or sends invalid replies, is away: the run continues without it at
+once, and it is tried in the background until it answers. A warning of the receipt says so; a note
+says it at once if the run has had the server, or once the outage has lasted, and another that it
+answers again. If it is required, an outage ends the run instead. A server that returns damaged
+judgments is not asked again in this run. Trade-off: without it several machines may pay for the
+same judgment.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer
+from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer, too_slow
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ class ServerLink:
         look_again_s: float = LOOK_AGAIN_S,
         reach: Callable[[float | None], Awaitable[None]] = _reach_at_once,
         was_away: str = "",
+        patience_s: float | None = None,
     ) -> None:
         """open_server: called at the first request.
         note: tells the user that the server is away, or back.
@@ -59,6 +61,8 @@ class ServerLink:
             seconds (None: its own limit); asked before a driver is loaded.
         was_away: why the server was away in the minutes before, in another process; empty: it was
             not.
+        patience_s: how long the first request waits for that sign of life, after which it is looked
+            for beside the turn; None: as long as `reach` does by itself.
         """
         self.require = require
         self.is_unavailable: bool = False
@@ -71,7 +75,10 @@ class ServerLink:
         self._why = ""
         self._reach = reach
         self._was_away = was_away
+        self._patience_s = patience_s
         self._has_answered = False
+        self._is_said = False
+        """Whether the user was told of this outage while the run goes on."""
 
     @property
     def problem(self) -> str:
@@ -112,7 +119,9 @@ class ServerLink:
             return await self._tried(request)
         except (SharedUnavailable, StoreDamaged) as error:
             if not self.is_unavailable:
-                self._lose(error)
+                # One that was not waited for any longer may answer in a moment.
+                is_hurried = not self._has_answered and self._patience_s is not None
+                self._lose(error, first_pause_s=0.0 if is_hurried else None)
             if self.require:
                 raise SharedUnavailable(
                     error.message, hint=f"{error.hint} {_START_IT}".strip()
@@ -192,15 +201,12 @@ class ServerLink:
             if latest is not None:
                 raise latest from None
             name = self._server.name if self._server else ""
-            message = f"the shared server {name} did not answer within {self._timeout_s:g} s"
-            raise SharedUnavailable(
-                message, hint="Check why it is slow, or raise shared.timeout_s."
-            ) from None
+            raise too_slow(f"the shared server {name}", self._timeout_s) from None
 
     async def _reached(self) -> SharedServer:
         """Return the server, once it shows a sign of life. Raises SharedUnavailable."""
         if not (self._has_answered or self.require):
-            await self._reach(None)
+            await self._reach(self._patience_s)
         return self._opened()
 
     def _opened(self) -> SharedServer:
@@ -215,18 +221,22 @@ class ServerLink:
         self._looking = None
         if self.require:
             return
-        self._note(f"{error.message.rstrip('.')}; continuing with only the local store")
-        if not isinstance(error, StoreDamaged):
+        # At the beginning of a turn the receipt's line is enough, unless it lasts.
+        is_damaged = isinstance(error, StoreDamaged)
+        if self._has_answered or is_damaged:
+            self._say_away()
+        if not is_damaged:
             self._looking = asyncio.create_task(self._look_for(first_pause_s))
 
+    def _say_away(self) -> None:
+        if not self._is_said:
+            self._is_said = True
+            self._note(f"{self._why.rstrip('.')}; continuing with only the local store")
+
     async def _look_for(self, first_pause_s: float | None) -> None:
-        pause_s = self._look_again_s
-        if first_pause_s is not None:
-            await asyncio.sleep(first_pause_s)
-        else:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LOOK_SELDOM_S)
+        pause_s = self._look_again_s if first_pause_s is None else first_pause_s
         while True:
+            await asyncio.sleep(pause_s)
             with suppress(SharedUnavailable, TimeoutError):
                 async with asyncio.timeout(self._timeout_s):
                     await self._reach(None)
@@ -234,6 +244,9 @@ class ServerLink:
                 self._has_answered = True
                 self.is_unavailable = False
                 break
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LOOK_SELDOM_S)
-        self._note(f"the shared server {self._opened().name} answers again")
+            if pause_s:
+                self._say_away()
+            pause_s = min(2 * pause_s, LOOK_SELDOM_S) if pause_s else self._look_again_s
+        if self._is_said:
+            self._is_said = False
+            self._note(f"the shared server {self._opened().name} answers again")

@@ -166,6 +166,9 @@ def _client(url: str) -> "redis.Redis":
     """
     ours: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": True}
     ours |= {"encoding": "utf-8", "encoding_errors": "replace", "max_connections": 64}
+    # Each caller has a deadline. The driver's own are `asyncio.wait_for`, which before Python 3.12
+    # loses a cancellation (Ctrl-C, the turn's deadline) that comes as it returns.
+    ours |= {"socket_timeout": None, "socket_connect_timeout": None}
     try:
         pool = redis.ConnectionPool(**{**parse_url(url), **ours})
         pool.make_connection()  # type: ignore[no-untyped-call]  # makes the driver check the options

@@ -63,6 +63,14 @@ _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 T = TypeVar("T")
 
 
+def too_slow(name: str, timeout_s: float) -> SharedUnavailable:
+    """Return the error for a server that did not answer within its deadline."""
+    return SharedUnavailable(
+        f"{name} did not answer within {timeout_s:.3g} s",
+        hint="Check why it is slow, or raise shared.timeout_s.",
+    )
+
+
 def displayed_url(url: str) -> str:
     """Return the URL without user, password and options; what cannot be read is not shown at
     all."""
@@ -106,6 +114,9 @@ def parse_server_url(url: str) -> SplitResult:
 def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> SharedUnavailable:
     """Return the error for a server that cannot be asked, or that answers nonsense."""
     why = one_line(" ".join(str(error).split())) or type(error).__name__
+    if "definition of service" in why or "service file" in why:
+        # No option of a connection keeps libpq from reading it, and it fails before it connects.
+        why += " (PGSERVICE names it: unset it for xscore)"
     return SharedUnavailable(f"the shared server {name} cannot be reached: {why}", hint=hint)
 
 
@@ -268,8 +279,8 @@ class SharedServer:
         Repeating it does no harm.
         """
         turns = []
-        for turn_key, judge, sample, contents in request.turns:
-            turns.append((_turn((turn_key, judge, sample)), contents))
+        for turn_key, judge, draw, contents in request.turns:
+            turns.append((_turn((turn_key, judge, draw)), contents))
         return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:

@@ -1,8 +1,8 @@
 """Who may ask: only a browser that was given the link, on this machine, from our own pages.
 
 The token stands in the path and nowhere else. A cookie would be sent to every server on this host,
-whatever its port, and by every page; a path is sent by nobody who does not know it. So a page of
-another origin has nothing that a browser would add for it. The Host must be the address that was
+whatever its port, and by every page; a page that does not know the path cannot send it. So a page
+of another origin has nothing that a browser would add for it. The Host must be the address that was
 printed, so a name that is made to point here (DNS rebinding) reads nothing, and what changes
 something must come from one of our own pages. Trade-off: the link stands in the browser's history;
 it is worth nothing once the server has ended.

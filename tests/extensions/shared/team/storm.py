@@ -28,7 +28,6 @@ from msgspec import Struct
 
 from tests.extensions.shared.server_processes import KINDS, ServerProcess, run_redis
 from tests.extensions.shared.team.storm_members import (
-    TASKS,
     StormPlan,
     join,
     settings_of,
@@ -39,6 +38,7 @@ from tests.extensions.shared.team.storm_payments import (
     StormJudge,
     is_alone,
     paid_twice,
+    paid_twice_with_server,
 )
 from xscore.extensions.shared.team.address import team_address
 from xscore.extensions.shared.team.setup import apply_setup
@@ -64,7 +64,7 @@ class StormFigures(Struct, frozen=True, kw_only=True):
     judged: int
     """Pairs of turn and content that were paid for."""
     judged_twice_in_calm: int
-    """Contents that were paid for more often than there are tasks, before the first fault."""
+    """Pairs that were paid for again before the first fault, by turns that had the server."""
     paid_twice: dict[str, int]
     """Payments for a pair that had been paid for before, by cause."""
     turns_alone: int
@@ -202,14 +202,6 @@ class Storm:
                     noted.append(json.loads(line))
         return noted
 
-    def judged_twice(self) -> int:
-        """Return how many judgments were paid for beyond one for each task."""
-        task_count = len(TASKS)
-        excess = 0
-        for count in self.judge.counts.judgments.values():
-            excess += max(0, count - task_count)
-        return excess
-
     def settle(self) -> tuple[dict[str, set[str]], list[str]]:
         """Let every store exchange what it has; return what each repository has on the server, and
         what is wrong in a store."""
@@ -264,16 +256,16 @@ def run_storm(
         for place in range(PROCESSES):
             storm.start(place)
         time.sleep(seconds / 3)
-        twice_in_calm = storm.judged_twice()
+        calm_until = time.time()
         storm.rage(seconds / 3)
         time.sleep(seconds / 3)
         storm.stop()
         texts_of, problems = storm.settle()
-        return _figures(storm, texts_of, problems, twice_in_calm=twice_in_calm)
+        return _figures(storm, texts_of, problems, calm_until=calm_until)
 
 
 def _figures(
-    storm: Storm, texts_of: dict[str, set[str]], problems: list[str], *, twice_in_calm: int
+    storm: Storm, texts_of: dict[str, set[str]], problems: list[str], *, calm_until: float
 ) -> StormFigures:
     lines = storm.lines()
     stated = {line["stated"]: line["repository"] for line in lines if "stated" in line}
@@ -297,7 +289,7 @@ def _figures(
         lost=tuple(lost),
         doubled=tuple(doubled),
         judged=judged,
-        judged_twice_in_calm=twice_in_calm,
+        judged_twice_in_calm=paid_twice_with_server(storm.judge.payments, lines, until=calm_until),
         paid_twice=dict(paid_twice(storm.judge.payments, lines, faults)),
         turns_alone=sum(map(is_alone, turns)),
         median_s=statistics.median(seconds),

@@ -90,6 +90,25 @@ def paid_twice(
     return causes
 
 
+def paid_twice_with_server(
+    payments: Iterable[Payment], lines: Iterable[Mapping[str, Any]], *, until: float
+) -> int:
+    """Count the payments until then for a pair that was paid for before, where both turns had the
+    server all the time: there is no cause for one.
+
+    On a busy machine a server may answer later than a turn waits for it; these are not counted.
+    """
+    with_server: set[str] = set()
+    for line in lines:
+        if "took_s" in line and not is_alone(line):
+            with_server.add(line["turn"])
+    counts: Counter[tuple[str, str]] = Counter()
+    for payment in payments:
+        if payment.at < until and payment.turn in with_server:
+            counts[payment.pair] += 1
+    return counts.total() - len(counts)
+
+
 def _cause(
     earlier: Payment,
     repeated: Payment,

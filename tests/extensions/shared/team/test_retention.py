@@ -1,4 +1,4 @@
-"""What nobody has used for long goes from the server, a count first; what was stated stays."""
+"""What has long been unused goes from the server, a count first; what was stated stays."""
 
 from collections.abc import AsyncIterator
 from contextlib import closing

@@ -11,7 +11,7 @@ from tests.extensions.shared.team.conftest import KEY, OTHER_KEY
 from xscore.extensions.shared.team.address import connected, connection_terms, team_address
 from xscore.extensions.shared.team.setup import setup_sql
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey, team_key
-from xscore.platform.errors import StoreDamaged, UsageError
+from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
 from xscore.platform.repository_name import checked_name, repository_name
 from xscore.records.memory import key_of_all_members, member_key
 from xscore.settings import Secret, load_settings
@@ -113,6 +113,15 @@ def test_a_safe_url_is_taken_whatever_the_environment_says(
     address = team_address(url, timeout_s=1, setting="shared.memories_url")
     name, value = option
     assert connection_terms(address, conninfo_to_dict(url))[name] == value
+
+
+def test_a_service_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libpq reads `PGSERVICE` for every connection; where it names nothing, the error says what to
+    unset."""
+    monkeypatch.setenv("PGSERVICE", "nowhere")
+    address = team_address("postgresql://ann@127.0.0.1:1/team", timeout_s=2, setting="x")
+    with pytest.raises(SharedUnavailable, match="PGSERVICE"), connected(address):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ session.
 
 A connection is plain `psycopg`, without prepared statements and session settings, so a pooler in
 transaction mode may stand before the server. Beyond loopback the server's certificate is checked
-(`verify-full`), because whoever answers is sent encrypted texts, but also a password. Trade-off: a
-server with a certificate of its own needs `sslrootcert` in the URL.
+(`verify-full`), because the one that answers is sent encrypted texts, but also a password.
+Trade-off: a server with a certificate of its own needs `sslrootcert` in the URL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -30,7 +30,7 @@ def follow(repository: str, by: str, settings: SharedSettings, *, user_data_dir:
     """Take what the team states about a repository, into a store of its own.
 
     Raises SharedUnavailable, also where the repository is closed to this login, and NothingMatched
-    where nobody has shared anything of it.
+    where nothing of it is shared.
     """
     root = followed_root(repository, user_data_dir)
     has_content = False

@@ -1,6 +1,6 @@
-"""Remove from a team's PostgreSQL what nobody has used for long, as an administrator decides.
+"""Remove from a team's PostgreSQL what has long been unused, as an administrator decides.
 
-Judgments are removed by turn: those of a turn that nobody has added a judgment to for N days. Each
+Judgments are removed by turn: those of a turn that has gained none for N days. Each
 judgment has a date, a column with a default, so clients of any version work unchanged. Marks of
 erased memories go once every member has pulled past them. What a member has stated is never removed
 here: `shared erase` and `memory delete` are its member's. Each removal is noted in

@@ -5,7 +5,8 @@ A turn that was answered sends them; `xscore shared session` brings them into th
 branch's session continues with them. They are encrypted by a key that is this user's alone
 (`shared.session_key`), not the team's, since colleagues share that one; the key also names what is
 on the server, so nobody else can find or read it. They are copies: Redis may lose them, and stores
-keep every exchange. Trade-off: who may write to the tenant may delete them.
+keep every exchange. A machine sends only what was asked on it, so that none brings back what
+another has erased. Trade-off: who may write to the tenant may delete them.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from msgspec import Struct
 from xscore.extension import implements
 from xscore.extensions.exchange.exchange_keys import parse_exchange_key
 from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
-from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.connect import ask_once, server_factory
 from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.link import NEAR_S
 from xscore.extensions.shared.server import (
@@ -41,6 +42,7 @@ from xscore.records.memory import Kind, Layer, Memory, MemorySource
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
 from xscore.store import memory_rows, memory_writer
+from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.memory_queries import latest_exchanges
 from xscore.store.removal import note_shared_server
 from xscore.store.session_summary import TurnContext, save_session_summary
@@ -58,6 +60,8 @@ KEY_HINT = (
     " each of your machines."
 )
 _KIND = "exchange"
+TAKEN = "exchanges_taken"
+"""Key in `meta`: the ids of the latest exchanges that came from another machine."""
 T = TypeVar("T")
 
 
@@ -118,19 +122,23 @@ class SessionBuffer:
                 lambda server: server.driver.run("keep_exchanges", *terms), is_hurried=True
             )
 
-    async def exchanges(self) -> tuple[list[BufferedExchange], int]:
+    async def exchanges(self, *, now: float) -> tuple[list[BufferedExchange], int]:
         """Return what is there, the oldest first, and how many entries cannot be read.
+
+        now: Unix seconds; what is older than `shared.session_hours` is left out.
 
         Raises SharedUnavailable.
         """
         answer = await self._asked(lambda server: server.driver.run("exchanges", self.user))
+        # Redis forgets older ones, so one that is there was put back by somebody else.
+        oldest = now - self._settings.session_hours * 3_600
         read: list[BufferedExchange] = []
         unreadable = 0
         for text in answer:
             exchange = self._read(text)
             if exchange is None:
                 unreadable += 1
-            else:
+            elif exchange.memory.updated_at >= oldest:
                 read.append(exchange)
         return sorted(read, key=lambda exchange: exchange.memory.updated_at), unreadable
 
@@ -167,17 +175,7 @@ class SessionBuffer:
         server = self._open()
         if is_hurried:
             limit_s /= SIGN_OF_LIFE_SHARE
-        try:
-            async with asyncio.timeout(limit_s):
-                return await request(server)
-        except TimeoutError:
-            raise SharedUnavailable(
-                f"{server.name} did not answer within {limit_s:.3g} s",
-                hint="Check why it is slow, or raise shared.timeout_s.",
-            ) from None
-        finally:
-            with suppress(SharedUnavailable):
-                await server.aclose()
+        return await ask_once(server, request, timeout_s=limit_s)
 
 
 @implements(SESSION_BUFFER)
@@ -194,7 +192,10 @@ async def keep_session(settings: Settings, *, store: Store, thread: str) -> str:
         session = load_session(store.connection, thread)
         branch = session.branch if session is not None else ""
         exchanges: list[BufferedExchange] = []
+        taken = _taken_ids(store.connection)
         for memory in latest_exchanges(store.connection, thread, LATEST):
+            if memory.id in taken:
+                continue
             line = saved_memory(_redacted(memory), ())
             exchanges.append(BufferedExchange(repository=repository, branch=branch, memory=line))
         with suppress(SharedUnavailable):
@@ -239,6 +240,9 @@ def take_session(
             memory = _redacted(exchange.memory)
             write_memory = memory_writer.write_memory
             write_memory(connection, memory, before=None, now=now, thread=session.thread)
+        new_ids = [exchange.memory.id for exchange in fitting]
+        latest_ids = [*_taken_ids(connection), *new_ids][-MOST_KEPT:]
+        write_meta(connection, TAKEN, " ".join(latest_ids))
         latest = fitting[-1].memory
         is_later = latest.updated_at > session.last_updated
         if is_later:
@@ -248,6 +252,11 @@ def take_session(
             )
         save_session_summary(connection, session.thread)
     return len(fitting)
+
+
+def _taken_ids(connection: sqlite3.Connection) -> list[str]:
+    """Return the ids of the latest exchanges that came from another machine, oldest first."""
+    return read_meta(connection, TAKEN).split()
 
 
 def _redacted(memory: Memory) -> Memory:

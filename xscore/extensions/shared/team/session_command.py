@@ -39,7 +39,7 @@ def continue_session(forget: bool, flags: Flags) -> None:
                 hint="Sessions are kept by the name of the origin: `git remote add origin URL`.",
             )
         branch = working_branch(store.root.git_dir)
-        exchanges, unreadable = asyncio.run(buffer.exchanges())
+        exchanges, unreadable = asyncio.run(buffer.exchanges(now=store.clock()))
         taken = take_session(store, exchanges, branch=branch, server=shared_server_name(settings))
     line = f"{counted(taken, 'exchange')} of branch {one_line(branch)} imported"
     if unreadable:

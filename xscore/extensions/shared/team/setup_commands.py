@@ -74,10 +74,10 @@ def init_team(
     metavar="N",
     type=click.IntRange(1, 36_500),
     required=True,
-    help="Remove judgments of turns that nobody has added to for N days.",
+    help="Remove judgments of turns that have gained none for N days.",
 )
 def prune_team(unused_days: int, flags: Flags) -> None:
-    """Remove judgments of the team that nobody has used for long, and marks of erased memories that
+    """Remove judgments of the team that have long been unused, and marks of erased memories that
     every member has noticed.
 
     It is an administrator's command (shared.admin_url), for PostgreSQL. What members have stated is

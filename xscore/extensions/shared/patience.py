@@ -1,0 +1,73 @@
+"""How long a turn waits for a server's first sign of life: a multiple of how long it took before.
+
+A server that usually answers within some milliseconds, and now says nothing, is given up after
+`NEAR_S`; one that is far away or busy has more time, and one that never answered this store all
+that a knock has. Giving up is cheap to take back: the knock goes on beside the turn. Trade-off: a
+server that is slower than ever before is away for the first claims of a turn.
+"""
+
+import sqlite3
+
+import msgspec
+from msgspec import Struct
+
+from xscore.extensions.shared.link import NEAR_S
+from xscore.platform import database
+from xscore.store.index_rows import read_meta, write_meta
+
+ANSWER = "shared_answer"
+"""Key in `meta`."""
+TIMES = 8
+"""A server is given this many times as long as it took before."""
+FORGOTTEN = 0.5
+"""What a slow answer still counts after a quick one, so that a busy time is not forgotten at
+once."""
+NOTICEABLE = 1.5
+"""A change by less than this factor is not written."""
+
+
+class UsualAnswer(Struct, frozen=True):
+    """How long a server took for its sign of life."""
+
+    server: str
+    """Its name, with the tenant."""
+    seconds: float
+
+
+class ServerPatience:
+    """Reads and writes how long one server takes, in a store."""
+
+    def __init__(self, connection: sqlite3.Connection, server: str) -> None:
+        self._connection = connection
+        self._server = server
+        self._usual_s = _read(connection, server)
+
+    def wait_s(self) -> float | None:
+        """Return how long to wait; None: it has never answered this store."""
+        if self._usual_s is None:
+            return None
+        return max(NEAR_S, TIMES * self._usual_s)
+
+    def learn(self, answer_s: float) -> None:
+        """Note how long it took this time. Raises StoreError."""
+        usual_s = answer_s
+        if self._usual_s is not None:
+            usual_s = max(answer_s, FORGOTTEN * self._usual_s)
+            if self._usual_s / NOTICEABLE < usual_s < self._usual_s * NOTICEABLE:
+                return
+        text = msgspec.json.encode(UsualAnswer(self._server, usual_s)).decode()
+        with database.transaction(self._connection):
+            write_meta(self._connection, ANSWER, text)
+
+
+def _read(connection: sqlite3.Connection, server: str) -> float | None:
+    text = read_meta(connection, ANSWER)
+    if not text:
+        return None
+    try:
+        usual = msgspec.json.decode(text, type=UsualAnswer)
+    except msgspec.MsgspecError:
+        return None  # it costs one longer wait
+    if usual.server != server or not usual.seconds > 0:
+        return None
+    return usual.seconds
