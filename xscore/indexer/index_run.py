@@ -184,7 +184,7 @@ class IndexRun(Struct, dict=True):
                 path = name
             else:
                 path = portable_name(name)
-            # To git it is deleted, and it would not be read: no link is followed.
+            # git counts files behind a link as deleted, and we follow no link.
             if behind_links and name.rpartition("/")[0] in behind_links:
                 continue
             try:
@@ -298,16 +298,17 @@ def _folders_behind_links(prefix: str, names: Sequence[str]) -> set[str]:
 
     prefix: the path of the root, with a slash.
     """
-    folders = {name.rpartition("/")[0] for name in names}
+    paths = {name.rpartition("/")[0] for name in names}
     is_linked: dict[str, bool] = {"": False}
-    for folder in folders:
-        below = ""
-        for part in folder.split("/"):
-            above, below = below, f"{below}/{part}" if below else part
-            if below not in is_linked:
-                is_linked[below] = is_linked[above] or is_there(
-                    Path(prefix + below), stat.S_ISLNK, follow=False
+    for path in paths:
+        parent = ""
+        for part in path.split("/"):
+            folder = f"{parent}/{part}" if parent else part
+            if folder not in is_linked:
+                is_linked[folder] = is_linked[parent] or is_there(
+                    Path(prefix + folder), stat.S_ISLNK, follow=False
                 )
+            parent = folder
     return {folder for folder, is_link in is_linked.items() if is_link}
 
 

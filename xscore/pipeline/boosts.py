@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
+from xscore.platform.figures import format_fraction
 from xscore.platform.paths import folder_of
 from xscore.records.candidates import Candidate, path_of
 from xscore.records.judgment import (
@@ -386,7 +387,7 @@ def _cut_note(lift: Boost, amount: float, cap: float) -> str:
     before = f"{lift.amount:+.2f}"
     if before == f"{amount:+.2f}":
         return ""
-    return f" (cut from {before}: boosts add at most {cap:.3g} together)"
+    return f" (cut from {before}: boosts add at most {format_fraction(cap)} together)"
 
 
 def _candidate_name(candidate: Candidate) -> str:
