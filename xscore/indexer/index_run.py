@@ -218,10 +218,11 @@ class IndexRun(Struct, dict=True):
                 replaced.add(path)
                 self.changed.append((path, name, info))
                 continue
-            self.excluded.append(Excluded(path, reason))
-            # A path that is a secret is not stored.
+            # A path that is a secret is not stored, and what is printed may be kept in a log.
             if reason == "secret" or not stat.S_ISREG(info.st_mode):
+                self.excluded.append(Excluded(self.rules.without_secrets(path), reason))
                 continue
+            self.excluded.append(Excluded(path, reason))
             self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.excluded:
