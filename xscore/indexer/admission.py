@@ -116,10 +116,6 @@ class AdmissionRules:
         literals = find_literals((path for path, _ in files), prose=False)
         return [self.refusal(path, info, literals) for path, info in files]
 
-    def without_secrets(self, path: str) -> str:
-        """Return a path as it may be shown."""
-        return redact(path).text
-
     def refusal(
         self, path: str, info: os.stat_result, literals: "FoundLiterals | None" = None
     ) -> str:

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -218,11 +218,10 @@ class IndexRun(Struct, dict=True):
                 replaced.add(path)
                 self.changed.append((path, name, info))
                 continue
-            # A path that is a secret is not stored, and what is printed may be kept in a log.
-            if reason == "secret" or not stat.S_ISREG(info.st_mode):
-                self.excluded.append(Excluded(self.rules.without_secrets(path), reason))
-                continue
             self.excluded.append(Excluded(path, reason))
+            # A path that is a secret is not stored.
+            if reason == "secret" or not stat.S_ISREG(info.st_mode):
+                continue
             self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.excluded:
@@ -272,7 +271,8 @@ class IndexRun(Struct, dict=True):
                 unchanged=self.unchanged,
                 removed=self.removed,
                 excluded=ExcludedCounts(
-                    by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])
+                    by_reason=dict(sorted(reasons.items())),
+                    sample=_without_secrets(self.excluded[:_SAMPLE], self.stamps),
                 ),
             ),
             memories=MemoryCounts(
@@ -289,6 +289,24 @@ class IndexRun(Struct, dict=True):
             is_unchanged=self.is_unchanged,
             commits=self.commits,
         )
+
+
+def _without_secrets(
+    excluded: Sequence[Excluded], stamps: Mapping[str, FileStamp]
+) -> tuple[Excluded, ...]:
+    """Return excluded files with paths that may be printed, and so be kept in a log.
+
+    stamps: the stored ones, whose paths hold no secret.
+    """
+    unchecked = [file.path for file in excluded if file.path not in stamps]
+    if not unchecked:
+        return tuple(excluded)
+    from xscore.store.redaction import is_safe_name, redact  # most runs print stored paths only
+
+    # All at once: one by one takes twice as long.
+    if is_safe_name("\n".join(unchecked)):
+        return tuple(excluded)
+    return tuple(Excluded(redact(file.path).text, file.reason) for file in excluded)
 
 
 def _folders_behind_links(prefix: str, names: Sequence[str]) -> set[str]:
