@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
 from xscore.platform.clock import DAY_S
-from xscore.platform.figures import format_fraction
 from xscore.platform.paths import folder_of
 from xscore.records.candidates import Candidate, path_of
 from xscore.records.judgment import (
@@ -387,6 +386,8 @@ def _cut_note(lift: Boost, amount: float, cap: float) -> str:
     before = f"{lift.amount:+.2f}"
     if before == f"{amount:+.2f}":
         return ""
+    from xscore.platform.figures import format_fraction  # most turns cut no boost
+
     return f" (cut from {before}: boosts add at most {format_fraction(cap)} together)"
 
 
