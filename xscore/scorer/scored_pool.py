@@ -19,7 +19,15 @@ from xscore.scorer.likeness_rank import lift_by_likeness
 from xscore.scorer.mentions import NamedInTask
 from xscore.scorer.weighed_pool import WeighedPool
 from xscore.scorer.word_features import LINK_WORDS, Shortlist
-from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, WHOLE_NAME, QueryTerm
+from xscore.store.term_vectors import (
+    FILE,
+    FOLDER,
+    NAME,
+    OWNER,
+    WHOLE_NAME,
+    QueryTerm,
+    without_overlaps,
+)
 
 if TYPE_CHECKING:
     from xscore.scorer.facts import FactScore
@@ -342,7 +350,7 @@ def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
         is_repeated = term.joined and single.issuperset(term.word.split())
         if not (is_part or is_repeated):
             words.append(term.word)
-    return words
+    return without_overlaps(words)
 
 
 _FIELD_ORDER = ("name matches", "class or module name matches", "path matches", "text mentions")

@@ -23,7 +23,7 @@ from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import TERM_ENTRY
 from xscore.records.memory import BLOCK_NAME, WITHIN, Kind, Memory
 
-TERM_EMBEDDER = "terms-2"
+TERM_EMBEDDER = "terms-3"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or
 layout."""
 
@@ -42,7 +42,14 @@ _SPACED = bytes(byte if byte >= 128 or re.match(r"\w", chr(byte)) else 32 for by
 """Turns every ASCII byte that is in no word into a space."""
 MOST_RUNS, MOST_RUN_BYTES = 1 << 17, 64
 """How many runs of word characters keep their terms, and how long one may be."""
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ACCENTED_PART = compiled_late(
+    r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿĀ-ſ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ſ]+|\d+"
+)
+"""The same for words that are not ASCII: letters with accents are letters of their word."""
+_UNSPACED = compiled_late(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+"""Runs of Thai, Japanese, Chinese and Korean, which put no blanks between words or write particles
+onto them."""
 
 
 class QueryTerm(Struct, frozen=True):
@@ -117,7 +124,55 @@ def memory_vector(memory: Memory) -> bytes:
 
 
 def _words(text: str) -> list[str]:
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
+    words: list[str] = []
+    for word in _WORD.findall(text):
+        if word.isascii() or not _UNSPACED.search(word):
+            words.append(word)
+        else:
+            words += _pairs_of_unspaced(word)
+    return words
+
+
+def _pairs_of_unspaced(word: str) -> list[str]:
+    """Return a run of characters that may be several words as each two neighbors: most words of
+    Chinese have two characters. Letters between such runs stay together."""
+    pieces: list[str] = []
+    end = 0
+    for run in _UNSPACED.finditer(word):
+        pieces.append(word[end : run.start()])
+        characters = run[0]
+        pieces += [characters[at : at + 2] for at in range(max(1, len(characters) - 1))]
+        end = run.end()
+    pieces.append(word[end:])
+    return [piece for piece in pieces if piece]
+
+
+def without_overlaps(words: Iterable[str]) -> list[str]:
+    """Return words as one reads them: pairs that overlap, as `_pairs_of_unspaced` makes them,
+    become the run that they are part of."""
+    runs: list[str] = []
+    for word in words:
+        run = word
+        if _UNSPACED.fullmatch(word):
+            for earlier in [*runs]:
+                if not _UNSPACED.fullmatch(earlier):
+                    continue
+                if earlier[-1] == run[0]:
+                    run = earlier + run[1:]
+                elif run[-1] == earlier[0]:
+                    run += earlier[1:]
+                else:
+                    continue
+                runs.remove(earlier)
+        runs.append(run)
+    return runs
+
+
+def _parts(word: str) -> list[str]:
+    """Return the parts of a word: `Parsed`, `Error` and `2` of `ParsedError2`."""
+    return (_PART if word.isascii() else _ACCENTED_PART).findall(word)
 
 
 def task_words(text: str) -> list[str]:
@@ -147,7 +202,7 @@ def query_terms(text: str) -> tuple[QueryTerm, ...]:
 def split_word(word: str) -> tuple[tuple[str, int], ...]:
     """Return the terms of one word as (readable, hash): its stemmed parts, and a compound
     identifier also whole."""
-    parts = [part.lower() for part in _PART.findall(word)]
+    parts = [part.lower() for part in _parts(word)]
     terms = [part for part in parts if len(part) > 1 and part not in STOPWORDS]
     pairs = [(part, _hash(stem(part))) for part in terms]
     if len(parts) > 1:
@@ -209,7 +264,7 @@ def _marks_of_path(path: str) -> dict[int, int]:
 def _terms_of_words(words: Iterable[str]) -> Iterator[int]:
     """Yield the terms of `split_word`, without their readable forms."""
     for word in words:
-        parts = _PART.findall(word)
+        parts = _parts(word)
         stemmed = ""
         for part in parts:
             stemmed, term = _read_part(part)
@@ -294,14 +349,14 @@ def phrase_hash(words: Iterable[str]) -> int | None:
     None: they have no letter and no digit."""
     parts: list[str] = []
     for word in words:
-        parts += [part.lower() for part in _PART.findall(word)]
+        parts += [part.lower() for part in _parts(word)]
     return _hash(_whole(parts)) if parts else None
 
 
 def _joined(words: Iterable[str]) -> Iterator[tuple[str, int]]:
     previous: list[str] = []
     for word in words:
-        parts = [part.lower() for part in _PART.findall(word)]
+        parts = [part.lower() for part in _parts(word)]
         if (
             len(parts) == 1
             and len(previous) == 1
