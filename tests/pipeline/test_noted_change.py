@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.waiting import wait_until
 from xscore.indexer.index import index_repository
+from xscore.indexer.index_run import IndexRun
 from xscore.pipeline.noted_change import (
     MOST_NOTED,
     NotedChange,
@@ -298,3 +299,34 @@ def test_memories_of_a_folder_that_became_a_link_go(tree: AskedTree) -> None:
     report = index_repository(tree.connection, tree.place, IndexSettings(), now=time.time())
     assert report.files.removed == 1
     assert not report.is_unchanged
+
+
+def test_a_note_that_is_written_while_another_process_indexes_goes(
+    tree: AskedTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn asks git; the file changes; another process lists it; the turn notes what git said;
+    and only then is the index written."""
+    tree.rest()
+    edit(tree.place.path)
+    tree.rest(needs_diff=False)
+    noted = read_index_meta(tree.connection, NOTED_CHANGE)
+    (tree.place.path / "a.py").write_text("zero = 0\none = 3\n")
+
+    # What an index run does between its list of the files and the first thing that it writes.
+    remove_absent = IndexRun.remove_absent
+
+    def note_and_remove(run: IndexRun, present: set[str]) -> None:
+        write_index_meta(tree.connection, NOTED_CHANGE, noted)
+        remove_absent(run, present)
+
+    monkeypatch.setattr(IndexRun, "remove_absent", note_and_remove)
+    index_repository(tree.connection, tree.place, IndexSettings(), now=time.time() + 3_600)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""
+
+
+def test_a_link_that_another_process_has_indexed_is_a_change(tree: AskedTree) -> None:
+    """What has no stamp is no less a change: the note goes with it."""
+    tree.rest()
+    relink(tree.place.path)
+    index_repository(tree.connection, tree.place, IndexSettings(), now=time.time() + 3_600)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""

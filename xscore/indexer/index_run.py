@@ -247,7 +247,9 @@ class IndexRun(Struct, dict=True):
             states.append(f"{info.st_ino} {info.st_size} {changed_at}")
         state = digest(*states) if states else ""
         if index_rows.read_index_meta(self.connection, index_rows.WITHOUT_STAMP) != state:
-            index_rows.write_index_meta(self.connection, index_rows.WITHOUT_STAMP, state)
+            with transaction(self.connection):
+                index_rows.write_index_meta(self.connection, index_rows.WITHOUT_STAMP, state)
+                index_rows.drop_noted_change(self.connection)
             return False
         return is_settled
 

@@ -164,10 +164,13 @@ def _with_names(entry: LogEntry) -> LoggedCommit:
     )
 
 
-def recent_commits(root: Path, *, commits: int = 30) -> tuple[TouchedFile, ...]:
-    """Return the files that the newest commits touched, newest first, each path once."""
+def recent_commits(root: Path, *, commits: int = 30, at: str = "HEAD") -> tuple[TouchedFile, ...]:
+    """Return the files that the newest commits touched, newest first, each path once.
+
+    at: a commit; the newest is this one.
+    """
     form = ("--no-merges", "--relative", "--name-only")
-    entries = read_log(root, f"-n{commits}", *form, revisions=("HEAD",)) or []
+    entries = read_log(root, f"-n{commits}", *form, revisions=(at,)) or []
     newest: dict[str, LogEntry] = {}
     for entry in entries:
         for path in entry.file_fields:
