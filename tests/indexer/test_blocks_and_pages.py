@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.indexer.conftest import Index, pieces_of, unseen_lines
+from xscore.indexer.embedded import CELL, MARKDOWN_CELL
 from xscore.indexer.languages import language_of
 from xscore.records.memory import Kind
 from xscore.store.file_bodies import read_with_bodies
@@ -174,6 +175,44 @@ def test_the_script_of_a_page_is_code() -> None:
     assert unseen_lines("shop/Pay.vue", VUE) == []
 
 
+CARD = """<script>
+  import Price from './Price.svelte';
+  let { item } = $props();
+</script>
+
+<article class="card">
+  <Price amount={item.price} />
+</article>
+"""
+
+
+def test_a_short_component_without_functions_is_one_memory(index: Index) -> None:
+    """It is named by its file, holds what it imports, and no tag of a script is a memory."""
+    pieces = pieces_of("src/Card.svelte", CARD)
+    assert [(name, piece.start, piece.end) for name, piece in pieces.items()] == [
+        ("module:Card", 0, 7)
+    ]
+    assert pieces["module:Card"].facts.imports == ("./Price.svelte",)
+    assert list(pieces_of("src/Nav.vue", "<script>\nlet a\n</script>\n<p>{{ a }}</p>\n")) == [
+        "module:Nav"
+    ]
+    index.of({"src/Card.svelte": CARD, "src/Price.svelte": "<p>{amount}</p>\n"})
+    assert index.edges("imports") == {("f_src/Card.svelte", "f_src/Price.svelte")}
+
+
+def test_the_tag_of_a_script_is_no_memory() -> None:
+    """A tag without markup beside it stays with the code; markup below it has a name of its own."""
+    rows = "  <p>text</p>\n" * 70
+    page = CARD.replace("</article>", f"{rows}</article>")
+    pieces = pieces_of("src/Card.svelte", page)
+    assert list(pieces)[:2] == ["module:imports", "article"]
+    assert pieces["module:imports"].text.startswith("<script>\n")
+    assert unseen_lines("src/Card.svelte", page) == []
+    last = "<script>\nfunction pay() {\n  return 1\n}\n</script>\n"
+    assert list(pieces_of("a.html", last)) == ["pay"]
+    assert unseen_lines("a.html", last) == []
+
+
 @pytest.mark.parametrize("closing", ["", "</scr", "</script"])
 def test_a_page_that_ends_inside_a_script_loses_nothing(closing: str) -> None:
     """Unclosed scripts, data and templates stay text."""
@@ -313,3 +352,29 @@ def test_names_of_variants() -> None:
         "make",
         "text",
     ]
+
+
+def _cells(*cells: tuple[str, str]) -> str:
+    return "\n".join(f"{kind}\n{text}" for kind, text in cells) + "\n"
+
+
+def test_a_heading_alone_goes_with_the_code_below_it() -> None:
+    """Twelve notebooks with a cell `## Load the weights` have no twelve memories that say only
+    this."""
+    text = _cells(
+        (MARKDOWN_CELL, "# Model\n"),
+        (MARKDOWN_CELL, "It is small.\n"),
+        (MARKDOWN_CELL, "## Load the weights"),
+        (CELL, "def load(model):\n    return model\n"),
+        (MARKDOWN_CELL, "## Use it"),
+        (CELL, "model = load(1)\n"),
+        (MARKDOWN_CELL, "## The end"),
+    )
+    pieces = pieces_of("a.ipynb", text)
+    assert list(pieces) == ["Model", "load", "module:model", "The end"]
+    assert pieces["Model"].text == "# Model\n\n\nIt is small."
+    load = pieces["load"]
+    assert load.text == "## Load the weights\n\ndef load(model):\n    return model"
+    assert (load.facts.docstring, load.title) == ("Load the weights", "load: Load the weights")
+    assert (load.kind, load.start) == (Kind.FUNCTION, 7)
+    assert pieces["module:model"].facts.defines == ("model",)

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.indexer.conftest import pieces_of
+from tests.indexer.conftest import pieces_of, unseen_lines
 from xscore.indexer import grammars
 from xscore.indexer.grammars import grammar_problem, without_grammar
 from xscore.records.memory import Kind
@@ -387,3 +387,196 @@ def test_a_language_without_its_grammar_is_named(monkeypatch: pytest.MonkeyPatch
     )
     assert without_grammar(["kotlin", "go", "fish"]) == ["kotlin"]
     grammar_problem.cache_clear()
+
+
+ELIXIR = """\
+defmodule Shop.Cart do
+  @moduledoc \"\"\"
+  What is bought.
+  \"\"\"
+
+  @doc "The sum."
+  @impl true
+  def total(items \\\\ [])
+
+  # Nothing costs nothing.
+  def total([]), do: 0
+
+  def total([first | rest]) do
+    first + total(rest)
+  end
+
+  @doc false
+  def total(items, rate), do: total(items) * rate
+
+  defp size(items), do: length(items)
+  defguard is_cart(items) when is_list(items)
+end
+
+defimpl Shop.Priced, for: Shop.Cart do
+  def price(cart), do: Shop.Cart.total(cart)
+end
+"""
+
+
+def test_the_clauses_of_a_function_are_one_memory() -> None:
+    """Clauses of an Elixir function with nothing but comments between are one; a new
+    documentation begins another."""
+    pieces = pieces_of("lib/cart.ex", ELIXIR)
+    assert [(name, piece.start + 1, piece.end + 1) for name, piece in pieces.items()] == [
+        ("Shop.Cart", 1, 22),
+        ("Shop.Cart.total", 6, 15),
+        ("Shop.Cart.total#2", 17, 18),
+        ("Shop.Cart.size", 20, 20),
+        ("Shop.Cart.is_cart", 21, 21),
+        ("Shop.Priced.Shop.Cart", 24, 26),
+        ("Shop.Priced.Shop.Cart.price", 25, 25),
+    ]
+    assert unseen_lines("lib/cart.ex", ELIXIR) == []
+
+
+def test_clauses_without_end_are_several_memories() -> None:
+    """A function of hundreds of clauses is no single memory that fits no budget."""
+    clauses = "".join(f"  def code({n}), do: :c{n}\n" for n in range(150))
+    pieces = pieces_of("lib/codes.ex", f"defmodule Codes do\n{clauses}end\n")
+    assert list(pieces) == ["Codes", "Codes.code", "Codes.code#2", "Codes.code#3"]
+
+
+def test_a_module_shows_its_functions_without_their_bodies() -> None:
+    """The memory of an Elixir module has heads for functions, and its documentation as title."""
+    module = pieces_of("lib/cart.ex", ELIXIR)["Shop.Cart"]
+    assert module.title == "Shop.Cart: What is bought."
+    assert module.text.split("\n")[5:] == [
+        "  def total(items \\\\ []) ...",
+        "",
+        "  def total(items, rate) ...",
+        "",
+        "  defp size(items) ...",
+        "  defguard is_cart(items) when is_list(items)",
+        "end",
+    ]
+
+
+def test_functions_without_a_body_are_named() -> None:
+    """A Kotlin function that each platform defines is a memory; a block of C prototypes has the
+    name of the first."""
+    kotlin = """\
+/** The days between. */
+public expect fun Date.until(other: Date): Int
+
+/** Today. */
+public expect fun today(): Date
+
+class A {
+    fun a() = 1
+}
+"""
+    pieces = pieces_of("src/Date.kt", kotlin)
+    assert list(pieces) == ["Date.until", "today", "A", "A.a"]
+    assert pieces["today"].facts.docstring == "Today."
+    header = """\
+struct stream {
+    int size;
+};
+EXTERN int EXPORT inflate(struct stream *s);
+/* Inflates. */
+EXTERN const char *version(void);
+"""
+    assert list(pieces_of("lib.h", header)) == ["stream", "module:inflate"]
+
+
+SPECS = {
+    "test/CartSpec.scala": (
+        """\
+class CartSpec extends FunSuite {
+  val cart = new Cart
+
+  test("adds up") {
+    assert(cart.total == 3)
+  }
+
+  "A cart" should "be empty" in {
+    assert(cart.isEmpty)
+  }
+
+  "without items" - {
+    "costs nothing" in {
+      assert(cart.total == 0)
+    }
+  }
+}
+
+object WalkTests extends TestSuite {
+  def tests = Tests {
+    test("list") - prep { wd =>
+      os.list(wd)
+    }
+  }
+}
+""",
+        "CartSpec | CartSpec.adds up | CartSpec.be empty | CartSpec.without items"
+        " | CartSpec.without items > costs nothing"
+        " | WalkTests | WalkTests.tests | WalkTests.tests > list",
+    ),
+    "src/test/CartSpec.kt": (
+        """\
+class CartSpec : DescribeSpec({
+    describe("a cart") {
+        it("adds up") {
+            total() shouldBe 3
+        }
+    }
+})
+""",
+        "CartSpec | CartSpec.a cart | CartSpec.a cart > adds up",
+    ),
+    "Tests/CartSpec.swift": (
+        """\
+class CartSpec: QuickSpec {
+  override class func spec() {
+    describe("a cart") {
+      it("adds up") {
+        expect(total()) == 3
+      }
+    }
+  }
+}
+""",
+        "CartSpec | CartSpec.spec | CartSpec.spec > a cart | CartSpec.spec > a cart > adds up",
+    ),
+    "spec/cart_spec.lua": (
+        """\
+describe("a cart", function()
+  it("adds up", function()
+    assert.same(3, total())
+  end)
+end)
+""",
+        "a cart | a cart > adds up",
+    ),
+    "tests/CartTest.php": (
+        """\
+<?php
+
+describe('a cart', function () {
+    it('adds up', function () {
+        expect(total())->toBe(3);
+    });
+});
+
+test("is empty", fn () => expect(total())->toBe(0));
+""",
+        "a cart | a cart > adds up | is empty",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", SPECS)
+def test_tests_that_are_calls_are_cut_one_by_one(path: str) -> None:
+    """Tests of munit, ScalaTest, uTest, Kotest, Quick, busted and Pest are memories with their
+    titles, and no line is lost."""
+    text, expected = SPECS[path]
+    pieces = pieces_of(path, text)
+    assert " | ".join(pieces) == expected
+    assert {piece.kind for piece in pieces.values()} == {Kind.TEST}
+    assert unseen_lines(path, text) == []

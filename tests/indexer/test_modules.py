@@ -24,6 +24,8 @@ from xscore.store.encoded_files import FileMentions
         ("../../x", "src/a.js", "/", ""),
         ("express", "src/a.js", "/", "express"),
         ("@/lib/x", "src/a.ts", "/", "/lib/x"),
+        ("$lib/x", "src/a.ts", "/", "/lib/x"),
+        ("$library/x", "src/a.ts", "/", "$library/x"),
         ("#db", "src/a.ts", "/", ":db"),
     ],
 )
@@ -59,6 +61,7 @@ MODULES = module_index(PATHS)
         ("./src/flask/app", "tests/t.py", "src/flask/app.py"),
         ("./lib", "app.js", "lib/index.js"),
         ("./lib/util.js", "app.js", "lib/util.ts"),
+        ("/lib/util.js", "lib/page.tsx", "lib/util.ts"),
         ("./lib/View", "lib/page.tsx", "lib/View.jsx"),
         ("os/path", "tests/t.py", ""),
         ("json", "tests/t.py", ""),

@@ -213,3 +213,33 @@ def test_imports_without_a_grammar() -> None:
     )
     assert piece.facts.imports == ("lib/x.h",)
     assert [(use.name, use.hint) for use in piece.uses] == [("x", "import:./src/lib/x.h")]
+
+
+def test_what_terraform_makes_is_code() -> None:
+    """Resources, data and modules are blocks of code, as tables of SQL are; variables and outputs
+    are settings."""
+    text = """\
+variable "name" {
+  type    = string
+  default = "shop"
+  nullable = false
+}
+
+resource "aws_vpc" "this" {
+  cidr_block = var.cidr
+  tags       = local.tags
+  count      = 1
+}
+
+module "flow_log" {
+  source = "./modules/flow-log"
+  name   = var.name
+  vpc_id = aws_vpc.this.id
+}
+"""
+    kinds = {name: piece.kind for name, piece in pieces_of("main.tf", text).items()}
+    assert kinds == {
+        "variable name": Kind.CONFIG,
+        "resource aws_vpc this": Kind.BLOCK,
+        "module flow_log": Kind.BLOCK,
+    }

@@ -134,6 +134,27 @@ def test_copies_in_sibling_packages_take_one_place() -> None:
     assert selection.kept[0].judgment.reason.startswith(f"the same in {paths[1]}, {paths[2]}; ")
 
 
+def test_copies_anywhere_take_one_place() -> None:
+    """A function that seven notebooks hold is one line that names three others; one of its name
+    that does something else has its own."""
+    pool = [
+        ranked(f"r{at}", 0.9 - at / 100, path=f"ch{at}/model{at}.ipynb", entity="apply_rope")
+        for at in range(8)
+    ]
+    rows = "half = x.shape[-1] // 2 ; first, second = x[:half], x[half:] ; return rotate(first)"
+    read = {f"r{at}": f"def apply_rope(x): {rows}" for at in range(7)}
+    read["r1"] = read["r7"] = "def apply_rope(x, freqs, positions): return x * cos + flip(x) * sin"
+    selection = select_by_words(
+        pool, thresholds=Thresholds(CUT), settings=SETTINGS, texts=lambda _ids: read
+    )
+    assert (names(selection.kept), selection.folded) == (["r0", "r1"], 6)
+    reasons = [entry.judgment.reason for entry in selection.kept]
+    assert reasons[0].startswith(
+        "the same in ch2/model2.ipynb, ch3/model3.ipynb, ch4/model4.ipynb and 2 more files; "
+    )
+    assert reasons[1].startswith("the same in ch7/model7.ipynb; ")
+
+
 def test_a_data_file_has_one_near_window() -> None:
     """Nine windows of one file without an extension are one near miss, and one place at most."""
     windows = [

@@ -1,5 +1,7 @@
 """What git found changed is not asked about again until something in the tree changes."""
 
+import asyncio
+import json
 import os
 import shutil
 import sqlite3
@@ -9,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
+from tests.pipeline.conftest import TASK, settings_for
+from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
 from xscore.indexer.index import index_repository
+from xscore.indexer.index_run import IndexRun
+from xscore.pipeline.build import Pipeline
 from xscore.pipeline.noted_change import (
     MOST_NOTED,
     NotedChange,
@@ -224,6 +230,24 @@ def test_after_any_further_change_git_is_asked_again(edited: AskedTree, change: 
     assert work == fresh.turn(needs_diff=False)[0]
 
 
+async def test_an_answering_model_sees_a_change_that_is_noted(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """A turn that shows the change asks git for it, whatever earlier turns have noted."""
+    server.score = lambda memory, turn: (90, "the sum") if "amount" in memory.text else (2, "no")
+    prices = shop / "shop" / "prices.py"
+    prices.write_text(prices.read_text().replace("amount < 100", "amount < 250"))
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        enter_worktree(pipeline.store.connection)
+        async with asyncio.timeout(120):
+            # Until the times of the files have settled.
+            while not read_index_meta(pipeline.store.connection, NOTED_CHANGE):
+                await pipeline.context(TASK)
+        await pipeline.ask(TASK)
+    request = json.dumps(server.counts.bodies[-1])
+    assert "+    return amount if amount < 250" in request
+
+
 def test_no_text_of_a_change_is_noted(edited: AskedTree) -> None:
     """The note has paths and numbers of lines, so there is nothing in it to redact or erase."""
     edited.rest(needs_diff=False)
@@ -298,3 +322,34 @@ def test_memories_of_a_folder_that_became_a_link_go(tree: AskedTree) -> None:
     report = index_repository(tree.connection, tree.place, IndexSettings(), now=time.time())
     assert report.files.removed == 1
     assert not report.is_unchanged
+
+
+def test_a_note_that_is_written_while_another_process_indexes_goes(
+    tree: AskedTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn asks git; the file changes; another process lists it; the turn notes what git said;
+    and only then is the index written."""
+    tree.rest()
+    edit(tree.place.path)
+    tree.rest(needs_diff=False)
+    noted = read_index_meta(tree.connection, NOTED_CHANGE)
+    (tree.place.path / "a.py").write_text("zero = 0\none = 3\n")
+
+    # What an index run does between its list of the files and the first thing that it writes.
+    remove_absent = IndexRun.remove_absent
+
+    def note_and_remove(run: IndexRun, present: set[str]) -> None:
+        write_index_meta(tree.connection, NOTED_CHANGE, noted)
+        remove_absent(run, present)
+
+    monkeypatch.setattr(IndexRun, "remove_absent", note_and_remove)
+    index_repository(tree.connection, tree.place, IndexSettings(), now=time.time() + 3_600)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""
+
+
+def test_a_link_that_another_process_has_indexed_is_a_change(tree: AskedTree) -> None:
+    """What has no stamp is no less a change: the note goes with it."""
+    tree.rest()
+    relink(tree.place.path)
+    index_repository(tree.connection, tree.place, IndexSettings(), now=time.time() + 3_600)
+    assert read_index_meta(tree.connection, NOTED_CHANGE) == ""

@@ -119,3 +119,24 @@ def test_a_list_noted_by_an_earlier_version_is_made_anew(repository: Path, store
     write_index_meta(store.connection, "recent_files", earlier)
     assert set(listed(store, moment)) == {"a.py", "b.py"}
     assert read_index_meta(store.connection, "recent_files") == noted != earlier
+
+
+def test_a_shallow_clone_that_gets_its_history_is_asked_again(
+    repository: Path, tmp_path: Path
+) -> None:
+    """Its one commit touched every file; with the others each file has its own, at the same
+    HEAD."""
+    (repository / "a.py").write_text("one = 11\n")
+    git(repository, "commit", "-qam", "edit")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "1", repository.as_uri(), str(clone))
+    moment = moment_of_head(clone)
+
+    def commits(store: Store) -> int:
+        changes = changes_before_head(store.connection, store.root, moment)
+        return len({id(file.commit) for file in changes})
+
+    with Store.open_with(find_root(clone), Settings(), create=True) as store:
+        assert commits(store) == 1
+        git(clone, "fetch", "-q", "--unshallow")
+        assert commits(store) == 2

@@ -55,6 +55,44 @@ def strengths(task: str, errors: str = "") -> dict[str, float]:
     }
 
 
+def test_how_a_text_begins_is_no_name() -> None:
+    """`flush` is near a function `flus_h`, but not a window of words that begins with `flus h`."""
+    mentions = find_mentions("why does `flush` block?", "")
+    function = memory("vocab.py", "flus_h")
+    window = memory("vocab.bpe", "flus h")._replace(kind=Kind.TEXT)
+    assert list(find_named(mentions, [window, function])) == [function.id]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "src/Store.php(31): Store->flush()",
+        "src/Store.php on line 31",
+        "   at Store.Flush() in C:\\app\\src\\Store.cs:line 31",
+        "src/Store.cs(31,5): error CS0103",
+        "src/store.tsx(31,5): error TS2304",
+        'on src/store.tf line 31, in resource "aws_store" "this":',
+        "(shop 1.0.0) lib/src/store.ex:31: Shop.Store.flush/1",
+    ],
+)
+def test_places_of_errors(place: str) -> None:
+    """Each language and tool has its own way to say in which line of which file."""
+    (frame,) = find_mentions(f"Error: cannot write\n{place}").frames
+    assert (frame.path.rpartition("src/")[2].lower().partition(".")[0], frame.line) == ("store", 31)
+
+
+def test_a_call_is_no_place() -> None:
+    """`values.pop(0)` keeps its words."""
+    assert not find_mentions("why does values.pop(0) or Path.ts2(3) fail?").frames
+    assert without_frames("why does values.pop(0) fail?") == "why does values.pop(0) fail?"
+
+
+@pytest.mark.parametrize("name", ["main.tf", "router.ex", "Nav.svelte", "ch03.ipynb", "build.sbt"])
+def test_files_of_any_language_are_named(name: str) -> None:
+    """The name of a file is one although it stands without a folder."""
+    assert find_mentions(f"explain {name} to me").files == (name,)
+
+
 def test_a_qualified_name_points_at_its_bearer_alone() -> None:
     """`Store.write` is not `Log.write`."""
     assert list(strengths("why does `Store.write` block?")) == ["cache/writer.py::Store.write"]

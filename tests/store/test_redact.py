@@ -330,6 +330,41 @@ def test_blanks_around_the_sign_hide_nothing_inside_a_line(text: str) -> None:
         assert "hunter2" not in redacted and redacted.count("<SECRET:") == 1, redacted
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE USER bob WITH PASSWORD '{}';",
+        "alter role bob encrypted password '{}';",
+        "CREATE ROLE bob\n  WITH LOGIN\n  PASSWORD '{}'\n;",
+        "CREATE USER MAPPING FOR bob SERVER s OPTIONS (user 'b', password '{}');",
+        "GRANT ALL ON *.* TO 'bob'@'%' IDENTIFIED BY '{}'",
+        "CREATE USER bob IDENTIFIED WITH mysql_native_password BY '{}'",
+        "SET PASSWORD FOR 'bob'@'%' = '{}';",
+        "SET PASSWORD FOR bob = PASSWORD('{}');",
+    ],
+)
+def test_passwords_in_sql_are_found(statement: str) -> None:
+    """Statements give one without a sign between the name and the value."""
+    for prose in (False, True):
+        redacted = redact(statement.format("hunter2Xy9kk"), prose=prose).text
+        assert redacted == statement.format("<SECRET:password>")
+        for placeholder in ("%s", "${PASSWORD}", "password"):
+            assert redact(statement.format(placeholder), prose=prose).count == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "users are identified by 'email'",
+        "type password 'Enter your password'",
+        "if field password 'confirm' is empty",
+    ],
+)
+def test_words_of_sql_in_a_sentence_are_no_secret(text: str) -> None:
+    """What is no statement stays."""
+    assert redact(text, prose=True).count == 0
+
+
 CHAINS = [
     "password=",
     "password=\u200b",

@@ -42,7 +42,7 @@ from xscore.platform.text import ellipsize, escape_controls
 TASK_CHARS = 4_000
 CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}
 """Captions of tables without calls, by their first header."""
-SCRIPTS = ("page.js", "ramp.js", "plots.js")
+SCRIPTS = ("page.js", "theme.js", "ramp.js", "plots.js")
 """Readable scripts, in the order in which they need each other."""
 DEAREST_SHOWN = 8
 DETAILS_SHOWN = 10

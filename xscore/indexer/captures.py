@@ -5,8 +5,10 @@ never walked here: `chains` follows an expression a bounded number of steps.
 """
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -95,6 +97,8 @@ class Syntax(Struct):
     """(byte, text as written) of docstrings."""
     constants: list[tuple[int, str]] = field(default_factory=list)
     """(row, name) of module-level values."""
+    prototypes: list[tuple[int, str]] = field(default_factory=list)
+    """(row, name) of functions that are only declared."""
     statements: list[int] = field(default_factory=list)
     """First rows of module-level statements."""
     calls: list[tuple[int, str]] = field(default_factory=list)
@@ -134,6 +138,8 @@ class Syntax(Struct):
     values: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name as written) of what is imported and used other than by a call."""
     imports: list[Import] = field(default_factory=list)
+    notations: list[tuple[int, int]] = field(default_factory=list)
+    """Byte ranges that describe types: what looks like a call there is none."""
     branches: list[int] = field(default_factory=list)
     """Bytes of branching nodes."""
 
@@ -186,9 +192,28 @@ def _order(syntax: Syntax) -> None:
     syntax.statements = sorted(set(syntax.statements))
     for name in _ORDERED:
         getattr(syntax, name).sort()
+    if syntax.notations:
+        syntax.calls = _outside(syntax.notations, syntax.calls)
+        syntax.chains = _outside(syntax.notations, syntax.chains)
+
+
+Spot = TypeVar("Spot", bound="tuple[int, *tuple[Any, ...]]")
+"""What stands at a byte, which comes first."""
+
+
+def _outside(ranges: Sequence[tuple[int, int]], spots: Sequence[Spot]) -> list[Spot]:
+    """Return those that stand in none of these ranges; both are sorted, no range holds another."""
+    outside: list[Spot] = []
+    for spot in spots:
+        before = bisect_right(ranges, (spot[0], sys.maxsize)) - 1
+        if before < 0 or spot[0] >= ranges[before][1]:
+            outside.append(spot)
+    return outside
 
 
 _ORDERED = [
+    "notations",
+    "prototypes",
     "docs",
     "constants",
     "calls",
@@ -214,6 +239,12 @@ def _add_call(syntax: Syntax, data: bytes, captures: "Captures") -> None:
         syntax.calls.append((begin, f"{written}.{name}"))
         syntax.chains.append((begin, f"{receiver}{STEP}{name}", count))
         return
+    if modules := captures.get("call.module"):
+        module = _text(data, modules[0])
+        name = _text(data, captures["call"][0])
+        syntax.calls.append((modules[0].start_byte, f"{module}.{name}"))
+        syntax.chains.append((modules[0].start_byte, f"{TYPE_MARK}{module}{STEP}{name}", count))
+        return
     for node in captures["call"]:
         begin, written = _called(data, node)
         chain = written if written.isidentifier() else _chain(data, node)
@@ -235,6 +266,12 @@ def _add_declared(syntax: Syntax, data: bytes, captures: "Captures") -> None:
     name = captures["declared"][0]
     result = type_chars(stated[0], data) if stated else ""
     syntax.declared.append((name.start_byte, _text(data, name), result))
+
+
+def _add_documented(syntax: Syntax, data: bytes, captures: "Captures") -> None:
+    """Add the docstring of a body that does not begin with it."""
+    body = captures["documented"][0]
+    syntax.docs.append((body.start_byte, _text(data, captures["doc"][0])))
 
 
 def _add_variables(syntax: Syntax, data: bytes, captures: "Captures") -> None:
@@ -446,6 +483,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     "result": ("results", lambda data, node: (node.start_byte, type_chars(node, data))),
     "gives": ("gives", lambda data, node: (node.start_byte, type_chars(node, data))),
     "returned": ("returned", lambda data, node: (node.start_byte, chain_of(node, data))),
+    "notation": ("notations", lambda _data, node: (node.start_byte, node.end_byte)),
     "branch": ("branches", lambda _data, node: node.start_byte),
     "statement": ("statements", lambda _data, node: node.start_point.row),
     "lead": (
@@ -456,6 +494,7 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     ),
     "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
     "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
+    "prototype": ("prototypes", lambda data, node: (node.start_point.row, _text(data, node))),
     "base": ("bases", lambda data, node: (node.start_byte, _base(_text(data, node)))),
 }
 """Capture -> its list in `Syntax`, and the function that reads it."""
@@ -468,6 +507,7 @@ _MAIN = (
     ("made", _add_made),
     ("import.module", _add_imports),
     ("declared", _add_declared),
+    ("documented", _add_documented),
     ("taken", _add_taken),
 )
 """Captures that stand for the whole match, and the function that reads it; the most frequent ones

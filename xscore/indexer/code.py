@@ -44,7 +44,8 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
     """Cut one file of code into drafts, in source order; also return the uses of the file
     itself."""
     facts = FileFacts(source, syntax)
-    entities = outline(syntax, facts.lines, is_test=source.is_test)
+    has_clauses = source.language.has_clauses
+    entities = outline(syntax, facts.lines, is_test=source.is_test, has_clauses=has_clauses)
     tops = [entity for entity in entities if entity.parent is None]
     # First of all: a run of idle rows widens the entity beside it.
     runs = _runs_between(facts, tops)
@@ -228,7 +229,9 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
             rows.pop(row, None)
         head = facts.lines[d.inner_start]
         indent = " " * (len(head) - len(head.lstrip()))
-        stub = f"{facts.signature(member)} {facts.source.language.placeholder}"
+        stub = facts.signature(member)
+        if d.body_byte < d.end_byte:
+            stub = f"{stub} {facts.source.language.placeholder}"
         rows[member.start] = textwrap.indent(stub, indent, lambda line: line != "\n")
     kept: list[str] = []
     for _, text in sorted(rows.items()):
@@ -326,8 +329,8 @@ def _part_border(lines: Sequence[str], start: int, window: int) -> int:
 def _block_name(
     syntax: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None
 ) -> str:
-    """Name a block by the first value that it defines, by its imports, or by the entity above
-    it."""
+    """Name a block by the first value that it defines, by its imports, by the first function that
+    it declares, or by the entity above it."""
     start, end = span
     for name in defined:
         if len(name) > 1 and name[:2] != "__" and name.strip("_").lower() not in _LOGGERS:
@@ -337,6 +340,9 @@ def _block_name(
         return "imports"
     if defined:
         return defined[0]
+    first = bisect_left(syntax.prototypes, (start, ""))
+    if first < len(syntax.prototypes) and syntax.prototypes[first][0] <= end:
+        return syntax.prototypes[first][1]
     if above:
         return f"after {above.name.partition('#')[0]}"
     return "start"

@@ -26,6 +26,8 @@ _KIND_OF_BLOCKS = {
     "graphql": Kind.BLOCK,
     "css": Kind.TEXT,
 }
+_HCL_CODE = re.compile(r"(?:resource|data|module|locals|provider|job|source|build)\b")
+"""Blocks of HCL that make something; variables and outputs are settings."""
 _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
 _COMMENT = re.compile(r"\s*(#|//|;|--|/\*|\*)")
 _COMMENT_MARKS = re.compile(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?")
@@ -73,7 +75,12 @@ def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
     starts = {0: name_rows(lines, 0, len(lines) - 1)}
     starts |= _with_comments(_block_starts(source.language, lines), lines)
     kind = _KIND_OF_BLOCKS.get(source.language.name, Kind.CONFIG)
-    drafts = draft_spans(source, _blocks(starts, len(lines) - 1, lines), kind)
+    drafts: list[MemoryDraft] = []
+    for draft in draft_spans(source, _blocks(starts, len(lines) - 1, lines), kind):
+        if source.language.name == "hcl" and _HCL_CODE.match(draft.entity):
+            drafts.append(replace(draft, kind=Kind.BLOCK))
+        else:
+            drafts.append(draft)
     return [_with_comment_text(with_imports(draft, source.path)) for draft in drafts]
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from xscore.indexer.code import cut_code
 from xscore.indexer.languages import language_named
 from xscore.indexer.prose_sections import cut_prose
-from xscore.indexer.sections import cut_rows
+from xscore.indexer.sections import cut_rows, name_rows
 from xscore.indexer.syntax import (
     GrammarGaveUp,
     MemoryDraft,
@@ -24,9 +24,15 @@ from xscore.indexer.syntax import (
     SourceFile,
     number_names,
     parse_syntax,
+    trim_rows,
 )
+from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 _SCRIPT = re.compile(r"<script\b([^>]{0,500})>", re.IGNORECASE)
+_ONE_TAG = re.compile(r"\s*</?script\b[^>]{0,500}>\s*", re.IGNORECASE)
+"""Rows with nothing but the tag of a script."""
+_COMPONENTS = frozenset({"vue", "svelte"})
+"""Languages in which a page is one component."""
 _SCRIPT_END = re.compile(r"</script\s{0,20}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""\b(lang|type)\s{0,20}=\s{0,20}["']?([\w/+.-]+)""", re.IGNORECASE)
 _SCRIPTS = ("", "js", "jsx", "module", "text/javascript", "application/javascript", "text/babel")
@@ -37,6 +43,7 @@ _LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {
 }
 """What `lang` or `type` of a script says -> the language; data and templates are none."""
 CELL, MARKDOWN_CELL = "# %%", "# %% [markdown]"
+_HEADING = re.compile(r"#{1,6}[^\n]{0,500}")
 _CELL_TYPE = re.compile(r'"cell_type": "(\w+)"\Z')
 
 Cut = tuple[list[MemoryDraft], list[NameUse]]
@@ -44,6 +51,7 @@ Cut = tuple[list[MemoryDraft], list[NameUse]]
 
 def cut_page(source: SourceFile) -> Cut:
     """Cut the scripts of a page as code and the rows around them into windows."""
+    last_row = len(source.lines) - 1
     row = 0
     drafts: list[MemoryDraft] = []
     uses: list[NameUse] = []
@@ -55,11 +63,90 @@ def cut_page(source: SourceFile) -> Cut:
         cut = _cut_part(script, language)
         if cut is None:
             continue
-        drafts += [*cut[0], *cut_rows(source, row, first)]
-        uses += cut[1]
+        code = cut[0]
+        # A tag that has no markup beside it is no memory of its own.
+        if code and _is_tag(source, row, first):
+            code = _with_rows(code, source.lines, row, min(draft.start for draft in code) - 1)
+        else:
+            drafts += _cut_markup(source, row, first)
         row = last
-    drafts += cut_rows(source, row, len(source.lines) - 1)
+        if code and _is_tag(source, last, last_row):
+            code = _with_rows(code, source.lines, max(draft.end for draft in code) + 1, last)
+            row = last_row + 1
+        drafts += code
+        uses += cut[1]
+    drafts += _cut_markup(source, row, last_row)
+    if last_row < source.window_lines and _is_one_component(source, drafts):
+        return [_as_component(source, drafts)], uses
     return _in_order(drafts), uses
+
+
+def _is_tag(source: SourceFile, start: int, end: int) -> bool:
+    """Whether rows hold nothing but the tag of a script."""
+    return _ONE_TAG.fullmatch("\n".join(source.lines[start : end + 1])) is not None
+
+
+def _cut_markup(source: SourceFile, start: int, end: int) -> list[MemoryDraft]:
+    """Cut rows of markup, which may begin with the tag of the script above, into windows."""
+    drafts: list[MemoryDraft] = []
+    for draft in cut_rows(source, start, end):
+        named = draft
+        if draft.end > draft.start and _is_tag(source, draft.start, draft.start):
+            name = name_rows(source.lines, draft.start + 1, draft.end)
+            named = replace(draft, entity=name, title=name)
+        drafts.append(named)
+    return drafts
+
+
+def _with_rows(
+    drafts: Sequence[MemoryDraft], lines: Sequence[str], start: int, end: int
+) -> list[MemoryDraft]:
+    """Give rows above or below the drafts of a script to the outermost draft beside them."""
+    beside = [draft for draft in drafts if end + 1 == draft.start or start - 1 == draft.end]
+    outermost = max(beside, key=lambda draft: draft.end - draft.start)
+    rows = "\n".join(lines[start : end + 1])
+    if start > outermost.end:
+        wider = replace(outermost, text=f"{outermost.text}\n{rows}", end=end)
+    else:
+        wider = replace(outermost, text=f"{rows}\n{outermost.text}", start=start)
+    return [wider if draft is outermost else draft for draft in drafts]
+
+
+def _is_one_component(source: SourceFile, drafts: Sequence[MemoryDraft]) -> bool:
+    """Whether a page is markup around a script that defines no functions or classes."""
+    kinds = {draft.kind for draft in drafts}
+    has_script = Kind.BLOCK in kinds or source.language.name in _COMPONENTS
+    return has_script and bool(kinds) and kinds <= {Kind.BLOCK, Kind.TEXT}
+
+
+def _as_component(source: SourceFile, drafts: Sequence[MemoryDraft]) -> MemoryDraft:
+    """Return a short page as one draft, named by its file."""
+    start, end = trim_rows(source.lines, 0, len(source.lines) - 1)
+    imports: dict[str, None] = {}
+    dependencies: dict[str, None] = {}
+    defines: dict[str, None] = {}
+    uses: dict[NameUse, None] = {}
+    types: dict[str, str] = {}
+    for draft in drafts:
+        imports |= dict.fromkeys(draft.facts.imports)
+        dependencies |= dict.fromkeys(draft.facts.dependencies)
+        defines |= dict.fromkeys(draft.facts.defines)
+        uses |= dict.fromkeys(draft.uses)
+        types |= draft.types
+    stem = source.path.rpartition("/")[2].partition(".")[0]
+    return MemoryDraft(
+        kind=Kind.BLOCK,
+        entity=f"{BLOCK_NAME}{stem}",
+        start=start,
+        end=end,
+        text="\n".join(source.lines[start : end + 1]),
+        title=stem,
+        facts=CodeFacts(
+            imports=tuple(imports), dependencies=tuple(dependencies), defines=tuple(defines)
+        ),
+        uses=tuple(uses),
+        types=types,
+    )
 
 
 def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
@@ -142,27 +229,73 @@ def _rows_in_place(text: str) -> list[str]:
 
 
 def cut_cells(source: SourceFile) -> Cut:
-    """Cut each cell of a notebook's script: prose by heading, code into functions and blocks."""
+    """Cut a notebook's script: its prose by heading, the code of a cell into functions and blocks.
+
+    Prose runs on from cell to cell. A heading that stands alone above code goes with the code.
+    """
     lines = source.lines
     starts = [row for row, line in enumerate(lines) if line in (CELL, MARKDOWN_CELL)]
     first = starts[0] if starts else len(lines)
     drafts: list[MemoryDraft] = cut_rows(source, 0, first - 1)
     uses: list[NameUse] = []
-    for start, following in zip(starts, [*starts[1:], len(lines)], strict=True):
-        body = lines[start + 1 : following]
+    for start, following, is_prose in _cell_runs(lines, starts):
+        body = ["" if line == MARKDOWN_CELL else line for line in lines[start + 1 : following]]
         if not "".join(body).strip():
             continue
         part = replace(source, text="\n" * (start + 1) + "\n".join(body))
-        if lines[start] == MARKDOWN_CELL:
+        if is_prose:
             drafts += cut_prose(part, None)
             continue
         cut = _cut_part(part, "python")
         if cut is None:
             drafts += cut_rows(part, 0, len(part.lines) - 1)
             continue
-        drafts += cut[0]
+        if cut[0] and drafts and _is_heading_above(drafts[-1], start):
+            drafts += _with_heading(cut[0], drafts.pop())
+        else:
+            drafts += cut[0]
         uses += cut[1]
     return _in_order(drafts), uses
+
+
+def _cell_runs(lines: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the first row, the row after the last, and whether it is prose, of each cell of code
+    and of each run of cells with prose."""
+    begins: list[int] = []
+    was_prose = False
+    for row in starts:
+        is_prose = lines[row] == MARKDOWN_CELL
+        if not (is_prose and was_prose):
+            begins.append(row)
+        was_prose = is_prose
+    for start, following in zip(begins, [*begins[1:], len(lines)], strict=True):
+        yield start, following, lines[start] == MARKDOWN_CELL
+
+
+def _is_heading_above(draft: MemoryDraft, row: int) -> bool:
+    """Whether a draft is nothing but one heading, with no code between it and a cell."""
+    is_heading = draft.kind is Kind.DOC and _HEADING.fullmatch(draft.text) is not None
+    return is_heading and draft.end < row
+
+
+def _with_heading(drafts: Sequence[MemoryDraft], heading: MemoryDraft) -> list[MemoryDraft]:
+    """Give a heading to the outermost of the drafts below it, whose documentation it is if it has
+    none."""
+    first = min(drafts, key=lambda draft: (draft.start, -draft.end))
+    facts = first.facts
+    title = first.title
+    if not facts.docstring:
+        words = heading.text.strip("# ")
+        facts = replace(facts, docstring=words)
+        title = f"{first.entity}: {words}"
+    wider = replace(
+        first,
+        text=f"{heading.text}\n\n{first.text}",
+        title=title,
+        facts=facts,
+        start=heading.start,
+    )
+    return [wider if draft is first else draft for draft in drafts]
 
 
 def _in_order(drafts: Sequence[MemoryDraft]) -> list[MemoryDraft]:

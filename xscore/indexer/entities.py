@@ -20,6 +20,8 @@ from xscore.store.written_rows import NAMELESS
 
 LEAD_ROWS = 60
 """A comment above an entity belongs to it up to this many rows; a longer one is a separate text."""
+CLAUSE_ROWS = 60
+"""Most rows of a function that is joined from clauses."""
 MAX_NESTING = 12
 """Deeper definitions are part of the entity around them."""
 MAX_ON_ROW = 8
@@ -64,13 +66,19 @@ class Entity(Struct):
         return self.definition.kind in {"scope", "binding"}
 
 
-def outline(syntax: Syntax, lines: Sequence[str], *, is_test: bool = False) -> list[Entity]:
+def outline(
+    syntax: Syntax, lines: Sequence[str], *, is_test: bool = False, has_clauses: bool = False
+) -> list[Entity]:
     """Return the entities of a file in source order, members after their container, without empty
     objects.
 
     is_test: the file holds tests, where a type on one row is not a memory.
+    has_clauses: functions may be written as several definitions.
     """
-    entities = _nested(syntax, lines, is_test=is_test)
+    definitions = _joined_overloads(syntax.definitions)
+    if has_clauses:
+        definitions = _joined_clauses(definitions, lines)
+    entities = _nested(syntax, definitions, lines, is_test=is_test)
     # In this order: what a call makes of an object is a function or a scope before idle scopes go.
     entities = _without_idle_scopes(_without_namespaces(_with_bindings(entities)))
     names = number_names([entity.name for entity in entities])
@@ -79,12 +87,14 @@ def outline(syntax: Syntax, lines: Sequence[str], *, is_test: bool = False) -> l
     return entities
 
 
-def _nested(syntax: Syntax, lines: Sequence[str], *, is_test: bool) -> list[Entity]:
+def _nested(
+    syntax: Syntax, definitions: Sequence[Definition], lines: Sequence[str], *, is_test: bool
+) -> list[Entity]:
     entities: list[Entity] = []
     stack: list[Entity] = []
     leads = {lead.end: lead for lead in syntax.leads if _OWN_ROW.match(lines[lead.start])}
     on_row: Counter[int] = Counter()
-    for definition in _joined_overloads(syntax.definitions):
+    for definition in definitions:
         while stack and stack[-1].definition.end_byte <= definition.start_byte:
             stack.pop()
         parent = stack[-1] if stack else None
@@ -157,6 +167,35 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
         if d.kind == "overload" and d.body_byte < d.end_byte:
             joined[index] = replace(d, kind="function")
     return joined
+
+
+def _joined_clauses(definitions: Sequence[Definition], lines: Sequence[str]) -> list[Definition]:
+    """Merge the clauses of a function, which follow each other with nothing between but comments.
+
+    What is within a clause stays apart. Many long clauses become several entities. Trade-off: the
+    number of arguments is not compared, so `foo/1` and `foo/2`, two functions of one name, are one
+    entity where nothing stands between them; mostly one calls the other.
+    """
+    joined: list[Definition] = []
+    open_at = -1  # the place of the function whose next clause may follow
+    for definition in definitions:
+        last = joined[open_at] if open_at >= 0 else None
+        if last is not None and definition.start_byte < last.end_byte:
+            joined.append(definition)
+        elif last is not None and _is_next_clause(last, definition, lines):
+            joined[open_at] = replace(last, end=definition.end, end_byte=definition.end_byte)
+        else:
+            open_at = len(joined) if definition.kind == "function" else -1
+            joined.append(definition)
+    return sorted(joined, key=lambda d: (d.start_byte, -d.end_byte))
+
+
+def _is_next_clause(last: Definition, definition: Definition, lines: Sequence[str]) -> bool:
+    is_same = definition.kind == "function" and definition.name == last.name
+    if not is_same or definition.end - last.start >= CLAUSE_ROWS:
+        return False
+    between = (line.strip() for line in lines[last.end + 1 : definition.start])
+    return all(not line or line.startswith("#") for line in between)
 
 
 def _qualified(parent: Entity | None, definition: Definition) -> str:

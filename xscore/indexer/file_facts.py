@@ -207,7 +207,7 @@ class FileFacts:
             own_indent = len(line) - len(line.lstrip())
             rows.append(line[min(indent, own_indent) :])
         text = "\n".join(rows).rstrip()
-        return text.rstrip("{").rstrip()[:MAX_SIGNATURE_CHARS]
+        return text.rstrip("{,").rstrip()[:MAX_SIGNATURE_CHARS]
 
     def _head_end(self, definition: Definition) -> int:
         """Return where the header ends: at the body, or at comments before it."""

@@ -142,8 +142,6 @@ def _update(run: IndexRun) -> None:
         return
     replaced = run.admit(new_files)
     run.is_unchanged = run.finds_all_as_before(present, new_files)
-    if not run.is_unchanged and index_rows.read_index_meta(connection, index_rows.NOTED_CHANGE):
-        index_rows.write_index_meta(connection, index_rows.NOTED_CHANGE, "")
     run.remove_absent(present | replaced)
     if run.unread:
         with transaction(connection):

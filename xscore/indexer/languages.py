@@ -73,6 +73,10 @@ class Language(Struct, frozen=True, kw_only=True):
     named by its file."""
     has_folder_modules: bool = False
     """A module is a folder, and is called by the last part of its name."""
+    has_named_modules: bool = False
+    """A module is named as a class is, wherever its file is; imports give it a short name."""
+    has_clauses: bool = False
+    """A function may be written as several definitions, one below the other."""
     reach: Reach = Reach.REPOSITORY
     """Which files' entities it may mean by a name alone."""
     receivers: tuple[str, ...] = ()
@@ -214,7 +218,8 @@ _MORE_CODE = (
     ),
     _code(
         "cpp",
-        ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp .cu .cuh .ino .pde",
+        ".cc .cpp .cxx .c++ .cppm .ixx .h .hh .hpp .hxx .h++ .inl .ipp .tpp .tcc .cu .cuh .ino"
+        " .pde",
         queries="c cpp",
         family="c",
         module_separator="",
@@ -236,7 +241,8 @@ _MORE_CODE = (
     ),
     _code(
         "ruby",
-        ".rb .rake Rakefile Gemfile .gemspec .ru Vagrantfile Podfile Brewfile Fastfile Guardfile",
+        ".rb .rake Rakefile Gemfile .gemspec .podspec .jbuilder .ru Vagrantfile Podfile Brewfile"
+        " Fastfile Guardfile Dangerfile Appfile Capfile",
         module_suffixes=(".rb",),
         receivers=("self", "super"),
         has_implicit_receiver=True,
@@ -274,7 +280,12 @@ _MORE_CODE = (
         has_open_classes=True,
         test_files=r"Tests?\.swift$|Tests/",
     ),
-    _code("scala", ".scala .sc", **_PACKAGED, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
+    _code(
+        "scala",
+        ".scala .sc .sbt .mill",
+        **_PACKAGED,
+        test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$",
+    ),
     _code(
         "lua",
         ".lua",
@@ -283,7 +294,17 @@ _MORE_CODE = (
         test_files=r"_(spec|test)\.lua$",
         placeholder="...",
     ),
-    _code("elixir", ".ex .exs", module_separator=".", test_files=r"_test\.exs$", placeholder="..."),
+    _code(
+        "elixir",
+        ".ex .exs",
+        module_separator=".",
+        has_named_modules=True,
+        has_clauses=True,
+        receivers=("__MODULE__",),
+        has_implicit_receiver=True,
+        test_files=r"_test\.exs$",
+        placeholder="...",
+    ),
 )
 
 
@@ -312,7 +333,9 @@ _BY_LINES = (
         r"\s*(@?\w*)",
     ),
     _blocks(
-        "hcl", ".tf .tfvars .hcl .nomad", r'(\w+)\s+(?:"([^"\n]*)"\s*)?(?:"([^"\n]*)"\s*)?(?:\{|=)'
+        "hcl",
+        ".tf .tfvars .tofu .hcl .nomad",
+        r'(\w+)\s+(?:"([^"\n]*)"\s*)?(?:"([^"\n]*)"\s*)?(?:\{|=)',
     ),
     _blocks(
         "dockerfile", ".dockerfile Dockerfile Containerfile", r"(?i)(from)\s+\S+(?:\s+as\s+(\S+))?"
@@ -349,7 +372,7 @@ def _other(shape: str, name: str, wheel: str, claims: str) -> Language:
 
 
 _OTHER_ROWS = """
-    prose markdown wheel .md .markdown .mdx
+    prose markdown wheel .md .markdown .mdx .mkd .mdown .rmd .qmd
     prose restructuredtext - .rst
     prose asciidoc - .adoc .asciidoc
     config toml wheel .toml

@@ -49,6 +49,8 @@ def module_reference(
         return ":" + module[1:].partition("?")[0]
     if module.startswith(("@/", "~/")):  # what bundlers call the folder of the sources
         module = module[1:]
+    if module.startswith("$lib/"):  # what SvelteKit calls the folder `lib` of the sources
+        module = "/" + module[1:]
     return module.split("?")[0]
 
 
@@ -141,6 +143,9 @@ class ModuleIndex:
             # A name that no package of this repository has is another's.
             if source is not None or is_package:
                 return source or ""
+        if is_script and target.endswith(_SCRIPT_SUFFIXES):
+            # Modules are found by their stems: `@/store.js` may mean `store.ts`.
+            target = target.rpartition(".")[0]
         if row.module_separator == "\\":  # the first parts are the vendor's, and no folders
             for end in _tails(target):
                 if file := self._nearest(end, folder, family):

@@ -74,6 +74,9 @@ class StatedTypes:
                 return inner
             return f"{hint}!{inner}"
         imported = self._facts.imported.get(head)
+        if self._language.has_named_modules:
+            module = [imported.module, imported.name] if imported is not None else [head]
+            return ".".join(filter(None, [*module, *rest]))
         place = ""
         if imported is not None:
             place = self._facts.reference(imported.module)

@@ -140,6 +140,8 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
 def local_name(imported: Import, language: Language) -> str:
     """Return the name by which a file knows what it imports; empty if it has none."""
     bound = imported.alias or imported.name
+    if not bound and language.has_named_modules:
+        bound = imported.module.rpartition(".")[2]
     if not bound and language.module_separator == ".":
         bound = imported.module.split(".")[0]
     if not bound and language.has_folder_modules:

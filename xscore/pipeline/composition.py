@@ -2,7 +2,7 @@
 
 Words are weak evidence: the memory that is wanted often stands just below the threshold, while
 tests and documents repeat its words above it. So nothing that passed is dropped, the tests of one
-file take one place, and so do copies in sibling packages; what is left of `FILL.to` places goes to
+file take one place, and so do copies of a memory; what is left of `FILL.to` places goes to
 near memories. A model's selection is never composed. Pure. Trade-off: the longer list has more that
 is not needed; it is marked, and the rule stands beside each memory.
 """
@@ -30,9 +30,12 @@ from xscore.scorer.mentions import find_mentions
 CHOICE = 400
 """Most near memories that are looked at."""
 COPY_LIKENESS = 0.6
-"""Least share of their words that copies have in common."""
+"""Least share of their words that copies in sibling packages have in common."""
+SAME_LIKENESS = 0.9
+"""Least share of their words that copies anywhere have in common."""
+MOST_COPIES_NAMED = 3
 MOST_COMPARED = 60
-"""Most memories that are compared with their namesakes in sibling packages, the best first."""
+"""Most memories that are compared with their namesakes, the best first."""
 
 _WINDOWED = frozenset({Kind.TEXT, Kind.CONFIG, Kind.DOC, Kind.DOCUMENT})
 
@@ -55,45 +58,47 @@ class Places(Struct):
     """They passed, and all places were taken."""
     words: Mapping[str, AbstractSet[str]] = {}
     """Of the memories that may be copies, by id."""
-    _heads: dict[tuple[str, ...], Ranked] = field(default_factory=dict)
-    """What stands for a group: the tests of a file, a test or function and its copies."""
+    _heads: dict[tuple[str, ...], list[Ranked]] = field(default_factory=dict)
+    """What stands for a group: the tests of a file, a test or function and its copies. Some of one
+    name are no copies of each other."""
 
     def head_of(self, ranked: Ranked) -> Ranked | None:
         """Return the memory behind which this one stands; None: it needs a place of its own."""
         candidate = ranked.candidate
         if candidate.kind is Kind.TEST:
-            first_test = self._heads.get(("tests", candidate.path))
-            if first_test:
-                return first_test
+            first_tests = self._heads.get(("tests", candidate.path))
+            if first_tests:
+                return first_tests[0]
         for key in copy_keys(candidate):
-            head = self._heads.get(key)
-            if head is not None and self._are_alike(candidate, head.candidate):
-                return head
+            least = SAME_LIKENESS if key == name_key(candidate) else COPY_LIKENESS
+            for head in self._heads.get(key, ()):
+                if self._are_alike(candidate, head.candidate, least=least):
+                    return head
         return None
 
     def fold(self, ranked: Ranked, head: Ranked) -> None:
         """Let a memory stand behind another; after a copied test the rest of its file does too."""
         self.behind.setdefault(head.candidate.id, []).append(ranked)
         if ranked.candidate.kind is Kind.TEST:
-            self._heads.setdefault(("tests", ranked.candidate.path), head)
+            self._heads.setdefault(("tests", ranked.candidate.path), [head])
 
-    def _are_alike(self, candidate: Candidate, head: Candidate) -> bool:
+    def _are_alike(self, candidate: Candidate, head: Candidate, *, least: float) -> bool:
         if candidate.path == head.path:
             return False
         own_words = self.words.get(candidate.id, frozenset())
         head_words = self.words.get(head.id, frozenset())
         shared = own_words & head_words
         either = own_words | head_words
-        return len(shared) >= COPY_LIKENESS * max(1, len(either))
+        return len(shared) >= least * max(1, len(either))
 
     def take(self, ranked: Ranked) -> None:
         """Give a memory a place, and let its group stand behind it."""
         candidate = ranked.candidate
         self.taken.append(ranked)
         if candidate.kind is Kind.TEST:
-            self._heads.setdefault(("tests", candidate.path), ranked)
+            self._heads.setdefault(("tests", candidate.path), [ranked])
         for key in copy_keys(candidate):
-            self._heads.setdefault(key, ranked)
+            self._heads.setdefault(key, []).append(ranked)
 
 
 def compose(
@@ -243,13 +248,19 @@ def aim_of(turn: Turn, *, about_tests: bool) -> TaskAim:
 
 
 def copy_keys(candidate: Candidate) -> list[tuple[str, ...]]:
-    """Return the keys that a memory shares with its copies in sibling packages: its path without
-    one folder."""
+    """Return the keys that a memory shares with its copies: in sibling packages its path without
+    one folder, anywhere its name."""
     if not candidate.entity:
         return []
     *folders, file = candidate.path.split("/")
     name = (candidate.kind, file.partition(".")[0], candidate.entity)
-    return [(*name, *folders[:at], "*", *folders[at + 1 :]) for at in range(len(folders))]
+    keys = [(*name, *folders[:at], "*", *folders[at + 1 :]) for at in range(len(folders))]
+    return [*keys, name_key(candidate)]
+
+
+def name_key(candidate: Candidate) -> tuple[str, ...]:
+    """Return the key that a memory shares with its copies anywhere."""
+    return (candidate.kind, candidate.entity)
 
 
 def namesakes(ranked: Sequence[Ranked]) -> list[str]:
@@ -288,7 +299,11 @@ def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
     if tests:
         remarks.append(f"and {counted(tests, 'more test')} in {path}")
     if copies:
-        remarks.append(f"the same in {', '.join(copies)}")
+        named = list(copies)[:MOST_COPIES_NAMED]
+        remark = f"the same in {', '.join(named)}"
+        if len(copies) > len(named):
+            remark += f" and {counted(len(copies) - len(named), 'more file')}"
+        remarks.append(remark)
     if ranked.judgment.reason:
         remarks.append(ranked.judgment.reason)
     return ranked._replace(judgment=ranked.judgment._replace(reason="; ".join(remarks)))

@@ -3,8 +3,8 @@ nothing has changed.
 
 The note holds the state in which git was asked (HEAD, its index and its settings) and the lines,
 never their text. It counts only where an index run has just found every file as it was, and a run
-that finds a change removes it. Trade-off: git's settings outside the repository are not looked at.
-They could only matter for the line ends of an untouched file since.
+that writes down a change removes it. Trade-off: a change of git's settings outside the repository,
+such as how it compares, is noticed only when a file, HEAD or the index changes.
 """
 
 import os

@@ -27,7 +27,7 @@ from xscore.pipeline.pool import (
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_stages import JoinedPool, Opened
-from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommitted_work
+from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
@@ -100,24 +100,12 @@ def open_turn(
     with stopwatch.stage("index"):
         report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
         parts.observer.on(report)
-        work = uncommitted_work(
-            parts.store.connection,
-            parts.root,
-            settings.index,
-            now=now,
-            is_unchanged=report.is_unchanged,
-            needs_diff=shows_diff or settings.judge.sees == "full",
-        )
-        ready = _completed(parts, turn, work)
+        ready = _completed(parts, turn, report, now=now, shows_diff=shows_diff)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, continues_session=continues_session)
-        # The same task asked before is not evidence for itself, nor is this session, which the
-        # answering model is shown anyway.
-        asked_before = turns.keys_of_task(parts.store.connection, ready.task) | {key}
-        without = WithoutExchanges(session.thread, asked_before, any=not exchanges)
-        fetched = _fetch(parts, without)
+        fetched = _fetch(parts, _without_exchanges(parts, ready, key, session, exchanges=exchanges))
         joined = _with_others(parts, ready, fetched)
         fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
@@ -168,8 +156,18 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
     return [begin(parts.settings, store=parts.store) for begin in syncs]
 
 
-def _completed(parts: PipelineParts, turn: Turn, work: UncommittedWork) -> Turn:
-    """Return the turn with what the working tree adds to it."""
+def _completed(
+    parts: PipelineParts, turn: Turn, report: IndexReport, *, now: float, shows_diff: bool
+) -> Turn:
+    """Return the turn with what the working tree adds to it; see `open_turn`."""
+    work = uncommitted_work(
+        parts.store.connection,
+        parts.root,
+        parts.settings.index,
+        now=now,
+        is_unchanged=report.is_unchanged,
+        needs_diff=shows_diff or parts.settings.judge.sees == "full",
+    )
     return complete_turn(
         turn,
         parts.root,
@@ -178,6 +176,15 @@ def _completed(parts: PipelineParts, turn: Turn, work: UncommittedWork) -> Turn:
         indexed=lambda: indexed_files(parts.store.connection),
         places=lambda task: places_in_task(parts.store.connection, task),
     )
+
+
+def _without_exchanges(
+    parts: PipelineParts, turn: Turn, key: str, session: SessionInfo, *, exchanges: bool
+) -> WithoutExchanges:
+    """Return which exchanges are no candidates: the same task asked before is not evidence for
+    itself, nor is this session, which the answering model is shown anyway."""
+    asked_before = turns.keys_of_task(parts.store.connection, turn.task) | {key}
+    return WithoutExchanges(session.thread, asked_before, any=not exchanges)
 
 
 def _fetch(parts: PipelineParts, without: WithoutExchanges) -> FetchedPool:

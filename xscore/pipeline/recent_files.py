@@ -5,6 +5,7 @@ starts no process of git for it. Names that hold a secret are left out: they are
 Trade-off: a list of very many files, such as that of a first commit, is not noted.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from xscore.platform.database import lock_wait_until
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import head_commit
 from xscore.platform.paths import RepositoryRoot, portable_name
+from xscore.platform.tree_state import file_state
 from xscore.records.turn import ChangedFile, CommitFacts
 from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.redaction import is_safe_name
@@ -31,13 +33,14 @@ MAX_RECENT_DAYS = 30.0
 MOST_NOTED = 5_000
 """How many files are noted at most."""
 _NOTED = "recent_files"
-"""Key in `worktree_meta`: the commit of HEAD, and the files of the commits before it."""
+"""Key in `worktree_meta`: the state of the history, and the files of its newest commits."""
 
 
 class _RecentFiles(Struct, frozen=True, array_like=True):
     """The files of the newest commits, as they are noted."""
 
-    head: str
+    state: str
+    """See `_history_state`."""
     commits: list[tuple[CommitFacts, list[str]]]
     """A commit, and the files that it touched last; newest first."""
 
@@ -48,10 +51,10 @@ _DECODER = msgspec.json.Decoder(_RecentFiles)
 def _facts_of(commit: "LogEntry") -> CommitFacts:
     """Return what boosts may know of a commit.
 
-    A note in the store goes by the commit of HEAD: what else a fact depends on must not change
-    without a commit.
+    A note in the store goes by the state of the history: what else a fact depends on must not
+    change without a commit.
     """
-    return CommitFacts(committed_at=max(0.0, float(commit.at or 0)))
+    return CommitFacts(committed_at=commit.committed_at)
 
 
 def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
@@ -59,7 +62,7 @@ def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:
 
     moment: Unix seconds; a commit after it has a negative age.
     """
-    return list(_changes(_listed_by_git(root, ""), moment))
+    return list(_changes(_listed_by_git(root), moment))
 
 
 def changes_before_head(
@@ -71,10 +74,11 @@ def changes_before_head(
     """
     head = head_commit(root.git_dir) if root.git_dir is not None else ""
     # Without commits git has nothing to list, and branches that are not files cannot be compared.
-    recent = _noted(connection) if head else None
-    if recent is None or recent.head != head:
-        recent = _listed_by_git(root, head)
-        if head:
+    state = _history_state(root, head)
+    recent = _noted(connection) if state else None
+    if recent is None or recent.state != state:
+        recent = _listed_by_git(root, head=head, state=state)
+        if state:
             _note(connection, recent)
     changes: list[ChangedFile] = []
     for file in _changes(recent, moment):
@@ -105,10 +109,24 @@ def _changes(recent: _RecentFiles, moment: float) -> Iterator[ChangedFile]:
                 yield ChangedFile(path, age_days, commit=commit)
 
 
-def _listed_by_git(root: RepositoryRoot, head: str) -> _RecentFiles:
+def _history_state(root: RepositoryRoot, head: str) -> str:
+    """Return what changes when git's list of the newest commits may; empty where that cannot be
+    told."""
+    folder = root.git_dir
+    if folder is None or not head:
+        return ""
+    if root.worktree:
+        # A linked worktree has its folder in `worktrees` of the one that all of them share.
+        folder = folder.parent.parent
+    # A shallow clone gets earlier commits while HEAD stays.
+    return f"{head} {file_state(os.fspath(folder / 'shallow'))}"
+
+
+def _listed_by_git(root: RepositoryRoot, *, head: str = "", state: str = "") -> _RecentFiles:
+    """head: HEAD may move while git runs, and the list must be of the commit that was noted."""
     from xscore.platform.git_log import recent_commits  # only after a commit
 
-    touched = recent_commits(root.path)
+    touched = recent_commits(root.path, at=head or "HEAD")
     paths = [portable_name(file.path) for file in touched]
     # All at once: one by one takes longer than git.
     are_safe = is_safe_name("\n".join(paths))
@@ -119,7 +137,7 @@ def _listed_by_git(root: RepositoryRoot, head: str) -> _RecentFiles:
             paths_of_commit.setdefault(file.commit.hash, []).append(path)
             facts[file.commit.hash] = _facts_of(file.commit)
     commits = [(facts[hash_], paths) for hash_, paths in paths_of_commit.items()]
-    return _RecentFiles(head, commits)
+    return _RecentFiles(state, commits)
 
 
 def _noted(connection: sqlite3.Connection) -> _RecentFiles | None:

@@ -91,8 +91,9 @@ def select(
     turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     passing, below = split_at_threshold(ranked, thresholds)
-    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
+    # First, or commits that it did not look at would take the places of those that it did.
     passing, unseen = _split_by_final_round(passing, finalists)
+    passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     over_quota = [*over_quota, *without_places]
     beyond += unseen
@@ -250,6 +251,7 @@ def within_limited_places(
     may_stay: list[Ranked] = []
     further: list[Ranked] = []
     taken = Counter[_LimitedGroup]()
+    places: dict[_LimitedGroup, int] = {}
     least_of_commit = least_score_of_commit(
         _best_score_of_code(passing), turn.task, turn.scope.kinds
     )
@@ -258,9 +260,11 @@ def within_limited_places(
         if group is None:
             may_stay.append(ranked)
             continue
+        if group not in places:
+            places[group] = _places_of(group, turn, top_k=top_k)
         taken[group] += 1
         is_weak_commit = group is _LimitedGroup.COMMITS and ranked.score < least_of_commit
-        if is_weak_commit or taken[group] > _places_of(group, turn, top_k=top_k):
+        if is_weak_commit or taken[group] > places[group]:
             further.append(ranked)
         else:
             may_stay.append(ranked)
@@ -297,7 +301,7 @@ def _group_of(candidate: Candidate) -> _LimitedGroup | None:
 
 
 def _places_of(group: _LimitedGroup, turn: Turn, *, top_k: int) -> int:
-    """Return how many places a group may take. Asked for a member only: most turns have none."""
+    """Return how many places a group may take."""
     match group:
         case _LimitedGroup.COMMITS:
             return _places(turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from xscore.platform.near_names import nearest_names
 from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import Candidate
-from xscore.records.memory import BLOCK_NAME
+from xscore.records.memory import BLOCK_NAME, Kind
 
 QUALIFIED = 0.9
 """Strength of `Store.write` for the one memory so called."""
@@ -48,7 +48,11 @@ _SCRIPT_FRAME = compiled_late(
     rf"^[ \t]*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?",
     re.M,
 )
-_PLAIN_FRAME = compiled_late(rf"(?<![\w/\\.@+-])(/?{_PATH}):(\d+)\b")
+_PLAIN_FRAME = compiled_late(
+    rf"(?<![\w/\\.@+-])(/?{_PATH})(?::(?:line )?|(?<=\.php|\.cpp|\.hpp|\.tsx)\((?=[\d,]+\))"
+    rf"|(?<=\.cs|\.vb|\.cc|\.ts)\((?=[\d,]+\))|,? (?:on )?line )(\d+)\b"
+)
+"""`a.go:12`, `a.cs:line 12`, `a.php(12)`, `a.ts(12,5)`, `a.php on line 12`, `main.tf line 12`."""
 _FILE = compiled_late(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")
 _CODE_NAME = compiled_late(
     r"`([^\W\d][\w.:]*)(?:\(\))?`"
@@ -60,9 +64,11 @@ _CODE_NAME = compiled_late(
 
 
 _SUFFIXES = """
-    py pyi js mjs cjs jsx ts mts cts tsx go rs java kt c h cc cpp hpp cs rb php swift scala sh sql
-    html css scss vue
-    md rst txt toml yaml yml json ini cfg conf lock proto graphql
+    py pyi pyx ipynb js mjs cjs jsx ts mts cts tsx go rs java kt kts groovy gradle scala sc sbt clj
+    c h cc cxx cpp hh hpp hxx inl cu mm cs csproj rb rake gemspec podspec php phtml swift lua ex exs
+    heex erl hs ml pl pm jl dart zig sh bash zsh fish ps1 sql tf tfvars hcl cmake mk
+    html htm css scss sass less vue svelte ejs
+    md mdx rst adoc txt toml yaml yml json xml ini cfg conf lock properties proto graphql
 """
 _EXTENSIONS = frozenset(_SUFFIXES.split())
 
@@ -213,7 +219,9 @@ def _by_near_name(
 ) -> Iterator[tuple[Candidate, float, str]]:
     bearers: dict[str, list[Candidate]] = {}
     for candidate in candidates:
-        bearers.setdefault(_last_name(candidate), []).append(candidate)
+        # The name of a window of text is just how it begins.
+        if candidate.kind is not Kind.TEXT:
+            bearers.setdefault(_last_name(candidate), []).append(candidate)
     bearers.pop("", None)
     long_enough = [name for name in unknown if len(name) >= NEAR_LETTERS]
     if not long_enough:

@@ -53,6 +53,7 @@ def replace_files(
     if due.everything or len(due.paths) > MANY_PATHS:
         due = LinksDue(everything=True)
     index_rows.owe_links(connection, due)
+    index_rows.drop_noted_change(connection)
     change_totals(connection, run.totals)
     return run.changes
 

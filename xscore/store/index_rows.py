@@ -110,6 +110,17 @@ def write_stamps(connection: sqlite3.Connection, stamps: Iterable[FileStamp]) ->
     """Store file stamps, also of files excluded for their content: the next run need not read
     them."""
     connection.executemany(_STAMP, map(astuple, stamps))
+    drop_noted_change(connection)
+
+
+def drop_noted_change(connection: sqlite3.Connection) -> None:
+    """Drop the note of what git found changed.
+
+    In the transaction that writes what an index run found: a turn that asked git before may have
+    noted it since the run began.
+    """
+    if read_index_meta(connection, NOTED_CHANGE):
+        write_index_meta(connection, NOTED_CHANGE, "")
 
 
 def invalidate_stamps(connection: sqlite3.Connection) -> None:

@@ -141,6 +141,8 @@ def read_packs(
             raise ValueError("identities have changed")
         counts = [len(identity) // _IDENTITY_FORM.size for identity in identities]
         joined_identities = b"".join([identity[:-_CHECKSUM_BYTES] for identity in identities])
+        if len(joined_identities) != sum(counts) * _IDENTITY_FORM.size:
+            raise ValueError("identities are cut")
         # Each column of all files is taken apart at once: file by file took twice the time.
         identity_fields = struct.unpack(_IDENTITY_FORM.format * sum(counts), joined_identities)
         id_bytes, hash_bytes = identity_fields[0::2], identity_fields[1::2]

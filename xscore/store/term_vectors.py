@@ -11,7 +11,8 @@ billion), which counts as a wrong word.
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -23,7 +24,7 @@ from xscore.platform.patterns import compiled_late
 from xscore.records.candidates import TERM_ENTRY
 from xscore.records.memory import BLOCK_NAME, WITHIN, Kind, Memory
 
-TERM_EMBEDDER = "terms-2"
+TERM_EMBEDDER = "terms-3"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or
 layout."""
 
@@ -42,7 +43,17 @@ _SPACED = bytes(byte if byte >= 128 or re.match(r"\w", chr(byte)) else 32 for by
 """Turns every ASCII byte that is in no word into a space."""
 MOST_RUNS, MOST_RUN_BYTES = 1 << 17, 64
 """How many runs of word characters keep their terms, and how long one may be."""
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ACCENTED_PART = compiled_late(
+    r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿĀ-ſ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ſ]+|\d+"
+)
+"""The same for words that are not ASCII: letters with accents are letters of their word."""
+MOST_JOINED, MOST_JOINED_FROM = 20, 2_000
+"""How many characters a run of joined pairs has at most, and in how many of the task such runs are
+looked for."""
+_UNSPACED = compiled_late(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+"""Runs of Thai, Japanese, Chinese and Korean, which put no blanks between words or write particles
+onto them."""
 
 
 class QueryTerm(Struct, frozen=True):
@@ -117,7 +128,68 @@ def memory_vector(memory: Memory) -> bytes:
 
 
 def _words(text: str) -> list[str]:
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
+    words: list[str] = []
+    for word in _WORD.findall(text):
+        if word.isascii() or not _UNSPACED.search(word):
+            words.append(word)
+        else:
+            words += _pairs_of_unspaced(word)
+    return words
+
+
+def _pairs_of_unspaced(word: str) -> list[str]:
+    """Split a run into overlapping pairs of characters: most words of Chinese have two. Letters
+    between such runs stay together."""
+    pieces: list[str] = []
+    end = 0
+    for run in _UNSPACED.finditer(word):
+        pieces.append(word[end : run.start()])
+        characters = run[0]
+        pieces += [characters[at : at + 2] for at in range(max(1, len(characters) - 1))]
+        end = run.end()
+    pieces.append(word[end:])
+    return [piece for piece in pieces if piece]
+
+
+def without_overlaps(words: Sequence[str], task: str) -> list[str]:
+    """Return words as one reads them: pairs that follow each other in the task, as
+    `_pairs_of_unspaced` makes them, become the run that they are part of."""
+    pairs = {word for word in words if not word.isascii()}
+    if not pairs:
+        return [*words]
+    run_of_pair: dict[str, str] = {}
+    for unspaced in _UNSPACED.findall(task[:MOST_JOINED_FROM]):
+        for run in _runs_of_pairs(unspaced, pairs):
+            for at in range(len(run) - 1):
+                run_of_pair.setdefault(run[at : at + 2], run)
+    runs = [run_of_pair.get(word, word) for word in words]
+    return list(dict.fromkeys(runs))
+
+
+def _runs_of_pairs(characters: str, pairs: AbstractSet[str]) -> Iterator[str]:
+    """Yield the parts of a run of characters whose neighbors are all among these pairs."""
+    run = ""
+    for at in range(len(characters) - 1):
+        pair = characters[at : at + 2]
+        if pair not in pairs:
+            if run:
+                yield run
+            run = ""
+        elif run and len(run) < MOST_JOINED:
+            run += pair[1]
+        else:
+            if run:
+                yield run
+            run = pair
+    if run:
+        yield run
+
+
+def _parts(word: str) -> list[str]:
+    """Return the parts of a word: `Parsed`, `Error` and `2` of `ParsedError2`."""
+    return (_PART if word.isascii() else _ACCENTED_PART).findall(word)
 
 
 def task_words(text: str) -> list[str]:
@@ -147,7 +219,7 @@ def query_terms(text: str) -> tuple[QueryTerm, ...]:
 def split_word(word: str) -> tuple[tuple[str, int], ...]:
     """Return the terms of one word as (readable, hash): its stemmed parts, and a compound
     identifier also whole."""
-    parts = [part.lower() for part in _PART.findall(word)]
+    parts = [part.lower() for part in _parts(word)]
     terms = [part for part in parts if len(part) > 1 and part not in STOPWORDS]
     pairs = [(part, _hash(stem(part))) for part in terms]
     if len(parts) > 1:
@@ -209,7 +281,7 @@ def _marks_of_path(path: str) -> dict[int, int]:
 def _terms_of_words(words: Iterable[str]) -> Iterator[int]:
     """Yield the terms of `split_word`, without their readable forms."""
     for word in words:
-        parts = _PART.findall(word)
+        parts = _parts(word)
         stemmed = ""
         for part in parts:
             stemmed, term = _read_part(part)
@@ -294,14 +366,14 @@ def phrase_hash(words: Iterable[str]) -> int | None:
     None: they have no letter and no digit."""
     parts: list[str] = []
     for word in words:
-        parts += [part.lower() for part in _PART.findall(word)]
+        parts += [part.lower() for part in _parts(word)]
     return _hash(_whole(parts)) if parts else None
 
 
 def _joined(words: Iterable[str]) -> Iterator[tuple[str, int]]:
     previous: list[str] = []
     for word in words:
-        parts = [part.lower() for part in _PART.findall(word)]
+        parts = [part.lower() for part in _parts(word)]
         if (
             len(parts) == 1
             and len(previous) == 1

@@ -17,6 +17,7 @@ from tests.extensions.shared.test_machines_at_once import Machine
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
+from xscore.extensions.shared.cancellation import cancellable
 from xscore.extensions.shared.connect import shared_server_name
 from xscore.extensions.shared.link import NEAR_S
 from xscore.extensions.shared.outage import REMEMBERED_S, OutageMemory
@@ -128,6 +129,24 @@ async def half_alive() -> AsyncIterator[HalfAlive]:
     for writer in writers:
         writer.transport.abort()
     await asyncio.sleep(0)
+
+
+async def test_a_driver_that_loses_a_cancellation_holds_no_turn() -> None:
+    """It goes on by itself, and who waited for it is free."""
+    may_end = asyncio.Event()
+
+    async def deaf() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await may_end.wait()
+
+    waiting = asyncio.create_task(cancellable(deaf()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    may_end.set()
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])

@@ -1,20 +1,8 @@
 "use strict";
-// Sort a column, switch between light and dark, expand and collapse turns, also for links and printing. It writes no
+// Sort a column, expand and collapse turns, also for links and printing. It writes no
 // markup: it only sets text, attributes and the order of rows.
 
 const said = document.getElementById("said");
-
-// Light or dark until the page is closed; nothing is stored.
-const theme = document.getElementById("theme");
-const themes = ["automatic", "light", "dark"];
-theme.hidden = false;
-theme.addEventListener("click", () => {
-  const now = document.documentElement.dataset.theme || "automatic";
-  const next = themes[(themes.indexOf(now) + 1) % themes.length];
-  if (next === "automatic") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
-  theme.textContent = "Theme: " + next;
-});
 
 // The rest of a long table waits in a template until somebody wants it.
 function showAll(table) {

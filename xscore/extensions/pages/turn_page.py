@@ -113,7 +113,7 @@ def turn_style() -> str:
 
 def turn_script() -> str:
     """Return the readable scripts of the page."""
-    return "\n".join([page_part("ramp.js"), *map(turn_part, SCRIPTS)])
+    return "\n".join([page_part("theme.js"), page_part("ramp.js"), *map(turn_part, SCRIPTS)])
 
 
 def _never_cited(page: TurnPage) -> list[tuple[int, ListedMemory]]:

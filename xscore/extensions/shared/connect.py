@@ -69,9 +69,7 @@ def server_factory(
     require_extra(extra, driver, purpose="shared.url")
 
     def timed(driver: ServerDriver, system: str) -> ServerDriver:
-        if calls is None:
-            return driver
-        return TimedDriver(driver, calls, system=system, url=url)
+        return TimedDriver(driver, [] if calls is None else calls, system=system, url=url)
 
     def open_server() -> SharedServer:
         if is_redis:

@@ -5,9 +5,10 @@ Trade-off: of a turn with more requests than `MOST_CALLS` the later ones are not
 """
 
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
+from xscore.extensions.shared.cancellation import cancellable
 from xscore.extensions.shared.server import ServerDriver, server_host
 from xscore.platform.errors import XscoreError
 from xscore.records.calls import ServerCall
@@ -31,7 +32,7 @@ class TimedDriver:
 
     async def describe(self) -> str:
         """Return the server's name in a few words."""
-        return await self._driver.describe()
+        return await cancellable(self._driver.describe())
 
     async def run(self, script: str, *terms: object) -> Sequence[Any]:
         """Run a script, and note it by its name."""
@@ -45,14 +46,14 @@ class TimedDriver:
 
     async def aclose(self) -> None:
         """Release connections."""
-        await self._driver.aclose()
+        await cancellable(self._driver.aclose())
 
-    async def _noted(self, operation: str, request: Awaitable[T]) -> T:
+    async def _noted(self, operation: str, request: Coroutine[Any, Any, T]) -> T:
         began = time.monotonic()
         started_at = time.time()
         error = "cancelled"
         try:
-            answer = await request
+            answer = await cancellable(request)
             error = ""
             return answer
         except XscoreError as failure:

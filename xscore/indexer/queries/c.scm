@@ -21,6 +21,11 @@
   declarator: (parenthesized_declarator (pointer_declarator declarator: (type_identifier) @name)))) @type
 (preproc_function_def name: (identifier) @name value: (_) @body) @function
 
+(declaration declarator: [
+  (function_declarator declarator: (identifier) @prototype)
+  (pointer_declarator (function_declarator declarator: (identifier) @prototype))
+])
+
 (comment) @lead
 (translation_unit (declaration declarator: [
   (identifier) @constant

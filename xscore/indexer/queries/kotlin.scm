@@ -6,8 +6,20 @@
 (function_declaration name: (_) @name (function_body) @body) @function
 (function_declaration [(user_type . (identifier) @owner) (nullable_type (user_type . (identifier) @owner))]
   . name: (_) @name (function_body) @body) @function
+; On the top level a function without a body is one that every platform has (`expect`) or another language (`external`).
+(source_file (function_declaration name: (_) @name) @function)
+(source_file (function_declaration [(user_type . (identifier) @owner) (nullable_type (user_type . (identifier) @owner))]
+  . name: (_) @name) @function)
 (secondary_constructor "constructor" @name (block) @body) @function
 (type_alias type: (_) @name) @alias
+
+; Kotest: `test("…") { }`, `describe("…") { it("…") { } }`.
+((call_expression
+    (call_expression . (identifier) @_t (value_arguments . (value_argument . (string_literal) @name)))
+    (annotated_lambda (lambda_literal) @body)) @test (#any-of? @_t "test" "it" "should" "expect" "xtest" "xit"))
+((call_expression
+    (call_expression . (identifier) @_t (value_arguments . (value_argument . (string_literal) @name)))
+    (annotated_lambda (lambda_literal) @body)) @suite (#any-of? @_t "describe" "context" "xdescribe" "xcontext"))
 
 [(line_comment) (block_comment)] @lead
 (source_file (property_declaration (variable_declaration (identifier) @constant)))

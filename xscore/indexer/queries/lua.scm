@@ -2,6 +2,11 @@
 (function_declaration name: (_) @name !body) @function
 (assignment_statement (variable_list . name: (_) @name) (expression_list . value: (function_definition body: (_) @body)))  @function
 (field name: (identifier) @name value: (function_definition body: (_) @body)) @function
+; busted: `describe("…", function() it("…", function() … end) end)`.
+((function_call name: (identifier) @_t arguments: (arguments . (string) @name (function_definition body: (_) @body))) @test
+  (#any-of? @_t "it" "test" "spec"))
+((function_call name: (identifier) @_t arguments: (arguments . (string) @name (function_definition body: (_) @body))) @suite
+  (#any-of? @_t "describe" "context" "insulate"))
 (comment) @lead
 (chunk (variable_declaration (assignment_statement (variable_list name: (identifier) @constant))))
 (chunk (_) @statement)

@@ -8,6 +8,16 @@
 (base_clause [(name) (qualified_name)] @base)
 (class_interface_clause [(name) (qualified_name)] @base)
 
+; Pest: `test('…', function () { … })`, `describe('…', fn () => …)`.
+((function_call_expression function: (name) @_t
+    arguments: (arguments . (argument [(string) (encapsed_string)] @name)
+      . (argument [(anonymous_function body: (_) @body) (arrow_function body: (_) @body)]))) @test
+  (#any-of? @_t "test" "it"))
+((function_call_expression function: (name) @_t
+    arguments: (arguments . (argument [(string) (encapsed_string)] @name)
+      . (argument [(anonymous_function body: (_) @body) (arrow_function body: (_) @body)]))) @suite
+  (#eq? @_t "describe"))
+
 (comment) @lead
 (program (const_declaration (const_element (name) @constant)))
 (program (_) @statement)

@@ -9,6 +9,25 @@
 (function_definition name: (_) @name body: (_) @body) @function
 (extends_clause type: [(type_identifier) @base (generic_type type: (type_identifier) @base)])
 [(comment) (block_comment)] @lead
+; munit and ScalaTest: `test("…") { }`, `"…" should "…" in { }`, `"…" - { }`; uTest: `Tests { test("…") - { } }`.
+((call_expression
+    function: (call_expression function: (identifier) @_t
+      arguments: (arguments . [(string) @name (field_expression value: (string) @name)]))
+    arguments: (block) @body) @test (#any-of? @_t "test" "it" "scenario" "property"))
+((call_expression
+    function: (call_expression function: (identifier) @_t arguments: (arguments . (string) @name))
+    arguments: (block) @body) @suite (#any-of? @_t "describe" "feature"))
+((infix_expression left: (call_expression function: (identifier) @_t arguments: (arguments . (string) @name))
+    right: (_) @body) @test (#eq? @_t "test"))
+((infix_expression left: [(string) @name (infix_expression right: (string) @name)] operator: (_) @_in right: (block) @body) @test
+  (#any-of? @_in "in" ">>"))
+((infix_expression left: (string) @name operator: (_) @_of right: (block) @body) @suite
+  (#any-of? @_of "should" "must" "can" "when" "which" "that" "-"))
+((assignment_expression left: (call_expression function: (identifier) @_t arguments: (arguments . (string) @name))
+    right: (_) @body) @test (#eq? @_t "property"))
+((function_definition name: (_) @name body: (call_expression function: (identifier) @_t arguments: (_) @body)) @suite
+  (#eq? @_t "Tests"))
+
 (compilation_unit (_) @statement)
 (call_expression function: [(identifier) (field_expression)] @call arguments: (arguments) @arguments)
 (call_expression function: [(identifier) (field_expression)] @call arguments: [(block) (case_block) (colon_argument)])

@@ -4,6 +4,15 @@
 (function_declaration name: (_) @name body: (_) @body) @function
 (init_declaration "init" @name body: (_) @body) @function
 (inheritance_specifier inherits_from: (_) @base)
+; Quick: `override class func spec() { describe("…") { it("…") { } } }`.
+((call_expression (simple_identifier) @_t
+    (call_suffix (value_arguments . (value_argument value: (line_string_literal) @name)) (lambda_literal) @body)) @test
+  (#any-of? @_t "it" "fit" "xit"))
+((call_expression (simple_identifier) @_t
+    (call_suffix (value_arguments . (value_argument value: (line_string_literal) @name)) (lambda_literal) @body)) @suite
+  (#any-of? @_t "describe" "context" "fdescribe" "xdescribe" "fcontext" "xcontext"))
+((function_declaration (modifiers) @_m name: (_) @name body: (_) @body) @suite
+  (#eq? @name "spec") (#match? @_m "override"))
 [(comment) (multiline_comment)] @lead
 (source_file (_) @statement)
 (call_expression . [(simple_identifier) (navigation_expression)] @call)

@@ -76,18 +76,7 @@ byId("clear").addEventListener("click", () => {
   filters.search.focus();
 });
 
-// Light or dark until the page is closed; nothing is stored.
-const theme = byId("theme");
-const themes = ["automatic", "light", "dark"];
-theme.hidden = false;
-theme.addEventListener("click", () => {
-  const now = document.documentElement.dataset.theme || "automatic";
-  const next = themes[(themes.indexOf(now) + 1) % themes.length];
-  if (next === "automatic") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = next;
-  theme.textContent = "Theme: " + next;
-  redrawAll();
-});
+byId("theme").addEventListener("click", redrawAll);
 
 // A link to a chosen memory opens it.
 function openLinked() {
