@@ -214,8 +214,8 @@ async def test_the_deadline_holds_for_all_judges_together(
             assert second.questions == 0
             attempt.needs(answer.coverage.judged, "the first host judged nothing")
             assert given(answer)[0] == ("first-1", 3, 0, 0) and answer.exit_code == 1
-            left = answer.coverage.candidates - 3
-            assert answer.unjudged.by_cause == {UnjudgedCause.DEADLINE: left}
+            unjudged = answer.coverage.candidates - 3
+            assert answer.unjudged.by_cause == {UnjudgedCause.DEADLINE: unjudged}
             attempt.needs(second.requests, "the second host was not called")
             assert time.monotonic() - began < deadline_s + PATIENCE_S
 

@@ -168,26 +168,28 @@ async def test_a_deadline_does_not_wait_for_a_silent_source(
 ) -> None:
     """Items before the silence are judged, and the source is closed."""
 
-    async def silent(left: list[int]) -> AsyncIterator[str]:
+    async def silent(closed: list[int]) -> AsyncIterator[str]:
         for ticket in tickets(number):
             yield ticket
         try:
             await asyncio.Event().wait()
         finally:
-            left.append(number)
+            closed.append(number)
 
     for attempt in slower_attempts():
         with attempt:
-            left: list[int] = []
+            closed: list[int] = []
             limit_s = deadline_s * attempt.slowness
-            judged = await xscore.judge_async(question_of(attempt), silent(left), deadline=limit_s)
+            judged = await xscore.judge_async(
+                question_of(attempt), silent(closed), deadline=limit_s
+            )
             receipt = judged.receipt
             assert receipt.seconds < limit_s + 20
             attempt.needs(
                 receipt.coverage.candidates == number and receipt.coverage.unjudged == 0,
                 f"{receipt.coverage.judged} items were judged",
             )
-            assert receipt.coverage.judged == number and left == [number]
+            assert receipt.coverage.judged == number and closed == [number]
 
 
 async def test_a_source_may_wait_for_the_row_of_its_last_item(host: DecisionServer) -> None:
