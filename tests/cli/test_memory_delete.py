@@ -260,9 +260,13 @@ def test_a_turn_that_a_killed_call_erased_is_no_failure(
     for repeated in (delete, ("history", "delete", "--before", "2100-01-01", "--yes", "--verify")):
         with own_store(tmp_path) as store:
             mark_for_scrubbing(store.connection)
+        if "--before" in repeated:
+            unasked = xscore(*(word for word in repeated if word != "--yes"), cwd=tmp_path)
+            assert unasked.returncode == 2 and "Finish an earlier" in unasked.stderr
         done = xscore(*repeated, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "cut short" in done.stdout
+        assert "cut short" in done.stdout and "0 memories" not in done.stdout
+        assert "earlier call erased" in done.stderr, "that nothing was verified"
     done = xscore(*delete, cwd=tmp_path)
     assert done.returncode == 0 and "cut short" not in done.stdout
 

@@ -315,9 +315,10 @@ def test_a_file_whose_name_holds_a_secret_stays_out(index: Index) -> None:
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
     root = index.make({"a.py": "a = 1", f"dump_{secret}.py": "b = 1", f"{secret}/c.py": "c = 1"})
     (root / f"link_{secret}").symlink_to("a.py")
-    excluded = index.run(root).files.excluded
-    assert excluded.by_reason == {"secret": 2, "symlink": 1}
-    assert len(excluded.sample) == 3 and secret not in str(excluded.sample)
+    (root / f"other_{secret}" / ".git").mkdir(parents=True)
+    excluded = index.run(root, git=False).files.excluded
+    assert excluded.by_reason == {"secret": 2, "symlink": 1, "nested_repository": 1}
+    assert len(excluded.sample) == 4 and secret not in str(excluded.sample)
     assert secret not in "\n".join(index.connection.iterdump())
 
 

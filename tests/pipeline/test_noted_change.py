@@ -1,5 +1,7 @@
 """What git found changed is not asked about again until something in the tree changes."""
 
+import asyncio
+import json
 import os
 import shutil
 import sqlite3
@@ -9,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
+from tests.pipeline.conftest import TASK, settings_for
+from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
 from xscore.indexer.index import index_repository
 from xscore.indexer.index_run import IndexRun
+from xscore.pipeline.build import Pipeline
 from xscore.pipeline.noted_change import (
     MOST_NOTED,
     NotedChange,
@@ -223,6 +228,24 @@ def test_after_any_further_change_git_is_asked_again(edited: AskedTree, change: 
     assert was_asked
     fresh = AskedTree(edited.place.path, edited.log)
     assert work == fresh.turn(needs_diff=False)[0]
+
+
+async def test_an_answering_model_sees_a_change_that_is_noted(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """A turn that shows the change asks git for it, whatever earlier turns have noted."""
+    server.score = lambda memory, turn: (90, "the sum") if "amount" in memory.text else (2, "no")
+    prices = shop / "shop" / "prices.py"
+    prices.write_text(prices.read_text().replace("amount < 100", "amount < 250"))
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        enter_worktree(pipeline.store.connection)
+        async with asyncio.timeout(120):
+            # Until the times of the files have settled.
+            while not read_index_meta(pipeline.store.connection, NOTED_CHANGE):
+                await pipeline.context(TASK)
+        await pipeline.ask(TASK)
+    request = json.dumps(server.counts.bodies[-1])
+    assert "+    return amount if amount < 250" in request
 
 
 def test_no_text_of_a_change_is_noted(edited: AskedTree) -> None:

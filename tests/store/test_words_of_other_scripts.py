@@ -2,7 +2,7 @@
 
 import pytest
 
-from xscore.store.term_vectors import query_terms, stem, text_terms, without_overlaps
+from xscore.store.term_vectors import MOST_JOINED, query_terms, stem, text_terms, without_overlaps
 
 
 def words_of(text: str) -> list[str]:
@@ -36,9 +36,22 @@ def test_a_question_shares_words_with_a_sentence() -> None:
 
 
 def test_pairs_are_shown_as_one_word() -> None:
-    """`最终`, `终一` and `一致` are shown as `最终一致`, in whatever order they came."""
-    assert without_overlaps(["cdn", "一致", "致性", "最终", "终一"]) == ["cdn", "最终一致性"]
-    assert without_overlaps(["テス", "ab", "bc"]) == ["テス", "ab", "bc"]
+    """`最终`, `终一` and `一致` are shown as `最终一致`, in whatever order they came, where they
+    follow each other in the task."""
+    words = ["cdn", "一致", "致性", "最终", "终一"]
+    assert without_overlaps(words, "cdn 的最终一致性？") == ["cdn", "最终一致性"]
+    assert without_overlaps(words[1:4], "最终一致性") == ["一致性", "最终"]
+    assert without_overlaps(["テス", "ab", "bc"], "テスト ab bc") == ["テス", "ab", "bc"]
+    assert without_overlaps(["日本", "本日"], "日本 本日") == ["日本", "本日"]
+
+
+def test_a_long_run_is_shown_in_parts() -> None:
+    """However long a question is, the words of a reason are short and soon found."""
+    task = "".join(map(chr, range(0x4E00, 0x5E00)))
+    pairs = [task[at : at + 2] for at in range(len(task) - 1)]
+    shown = without_overlaps(pairs, task)
+    assert max(map(len, shown)) == MOST_JOINED
+    assert "".join(shown).startswith(task[:MOST_JOINED])
 
 
 def test_ascii_words_stay_as_they_were() -> None:

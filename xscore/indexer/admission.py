@@ -104,8 +104,8 @@ for _reason, _suffixes in _CLASSES.items():
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
 _WORD_LIST_ROWS, _WORD_LIST_ROW_CHARS = 5_000, 12
 """From how many rows a plain text is a list of words, if they have so few characters on average."""
-_ROWS_A_LONG_LINE = 100
-"""A file with so many rows for each of its long ones is no data, however long those are."""
+_LINES_PER_LONG_LINE = 100
+"""A file with this many lines for each long one is no data, however long those are."""
 _KEPT_OF_LONG_LINE = 500
 """Characters at each end of a line that is too long."""
 _OTHER_TYPES = {stat.S_IFLNK: "symlink", stat.S_IFDIR: "submodule"}
@@ -132,10 +132,6 @@ class AdmissionRules:
         # large folder.
         literals = find_literals((path for path, _ in files), prose=False)
         return [self.refusal(path, info, literals) for path, info in files]
-
-    def without_secrets(self, path: str) -> str:
-        """Return a path as it may be shown."""
-        return redact(path).text
 
     def refusal(
         self, path: str, info: os.stat_result, literals: "FoundLiterals | None" = None
@@ -262,7 +258,7 @@ def _without_long_lines(text: str, max_line_chars: int) -> str:
     long_lines = [number for number, line in enumerate(lines) if len(line) > max_line_chars]
     if not long_lines:
         return text
-    are_few = _ROWS_A_LONG_LINE * len(long_lines) <= len(lines)
+    are_few = _LINES_PER_LONG_LINE * len(long_lines) <= len(lines)
     if not are_few and 2 * sum(len(lines[number]) for number in long_lines) >= len(text):
         raise FileRefused("long_lines")
     # First without the secrets of the whole text: of one that is cut in two, or that begins in a

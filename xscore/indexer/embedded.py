@@ -261,11 +261,13 @@ def cut_cells(source: SourceFile) -> Cut:
 def _cell_runs(lines: Sequence[str], starts: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
     """Yield the first row, the row after the last, and whether it is prose, of each cell of code
     and of each run of cells with prose."""
-    begins = [
-        row
-        for row, before in zip(starts, [-1, *starts[:-1]], strict=True)
-        if before < 0 or not lines[row] == lines[before] == MARKDOWN_CELL
-    ]
+    begins: list[int] = []
+    was_prose = False
+    for row in starts:
+        is_prose = lines[row] == MARKDOWN_CELL
+        if not (is_prose and was_prose):
+            begins.append(row)
+        was_prose = is_prose
     for start, following in zip(begins, [*begins[1:], len(lines)], strict=True):
         yield start, following, lines[start] == MARKDOWN_CELL
 

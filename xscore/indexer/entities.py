@@ -172,7 +172,9 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
 def _joined_clauses(definitions: Sequence[Definition], lines: Sequence[str]) -> list[Definition]:
     """Merge the clauses of a function, which follow each other with nothing between but comments.
 
-    What is within a clause stays apart. Many long clauses become several entities.
+    What is within a clause stays apart. Many long clauses become several entities. Trade-off: the
+    number of arguments is not compared, so `foo/1` and `foo/2`, two functions of one name, are one
+    entity where nothing stands between them; mostly one calls the other.
     """
     joined: list[Definition] = []
     open_at = -1  # the place of the function whose next clause may follow

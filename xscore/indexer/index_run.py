@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,7 +184,7 @@ class IndexRun(Struct, dict=True):
                 path = name
             else:
                 path = portable_name(name)
-            # To git it is deleted, and it would not be read: no link is followed.
+            # git counts files behind a link as deleted, and we follow no link.
             if behind_links and name.rpartition("/")[0] in behind_links:
                 continue
             try:
@@ -218,11 +218,10 @@ class IndexRun(Struct, dict=True):
                 replaced.add(path)
                 self.changed.append((path, name, info))
                 continue
-            # A path that is a secret is not stored, and what is printed may be kept in a log.
-            if reason == "secret" or not stat.S_ISREG(info.st_mode):
-                self.excluded.append(Excluded(self.rules.without_secrets(path), reason))
-                continue
             self.excluded.append(Excluded(path, reason))
+            # A path that is a secret is not stored.
+            if reason == "secret" or not stat.S_ISREG(info.st_mode):
+                continue
             self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.excluded:
@@ -274,7 +273,8 @@ class IndexRun(Struct, dict=True):
                 unchanged=self.unchanged,
                 removed=self.removed,
                 excluded=ExcludedCounts(
-                    by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])
+                    by_reason=dict(sorted(reasons.items())),
+                    sample=_without_secrets(self.excluded[:_SAMPLE], self.stamps),
                 ),
             ),
             memories=MemoryCounts(
@@ -293,6 +293,24 @@ class IndexRun(Struct, dict=True):
         )
 
 
+def _without_secrets(
+    excluded: Sequence[Excluded], stamps: Mapping[str, FileStamp]
+) -> tuple[Excluded, ...]:
+    """Return excluded files with paths that may be printed, and so be kept in a log.
+
+    stamps: the stored ones, whose paths hold no secret.
+    """
+    unchecked = [file.path for file in excluded if file.path not in stamps]
+    if not unchecked:
+        return tuple(excluded)
+    from xscore.store.redaction import is_safe_name, redact  # most runs print stored paths only
+
+    # All at once: one by one takes twice as long.
+    if is_safe_name("\n".join(unchecked)):
+        return tuple(excluded)
+    return tuple(Excluded(redact(file.path).text, file.reason) for file in excluded)
+
+
 def _folders_behind_links(prefix: str, names: Sequence[str]) -> set[str]:
     """Return the folders of these files that are links, or lie behind one.
 
@@ -301,16 +319,17 @@ def _folders_behind_links(prefix: str, names: Sequence[str]) -> set[str]:
 
     prefix: the path of the root, with a slash.
     """
-    folders = {name.rpartition("/")[0] for name in names}
+    paths = {name.rpartition("/")[0] for name in names}
     is_linked: dict[str, bool] = {"": False}
-    for folder in folders:
-        below = ""
-        for part in folder.split("/"):
-            above, below = below, f"{below}/{part}" if below else part
-            if below not in is_linked:
-                is_linked[below] = is_linked[above] or is_there(
-                    Path(prefix + below), stat.S_ISLNK, follow=False
+    for path in paths:
+        parent = ""
+        for part in path.split("/"):
+            folder = f"{parent}/{part}" if parent else part
+            if folder not in is_linked:
+                is_linked[folder] = is_linked[parent] or is_there(
+                    Path(prefix + folder), stat.S_ISLNK, follow=False
                 )
+            parent = folder
     return {folder for folder, is_link in is_linked.items() if is_link}
 
 

@@ -386,7 +386,9 @@ def _cut_note(lift: Boost, amount: float, cap: float) -> str:
     before = f"{lift.amount:+.2f}"
     if before == f"{amount:+.2f}":
         return ""
-    return f" (cut from {before}: boosts add at most {cap:.3g} together)"
+    from xscore.platform.figures import format_fraction  # most turns cut no boost
+
+    return f" (cut from {before}: boosts add at most {format_fraction(cap)} together)"
 
 
 def _candidate_name(candidate: Candidate) -> str:

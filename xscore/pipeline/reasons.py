@@ -28,7 +28,7 @@ from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import (
-    NAME_ONE_OR_NONE,
+    CHAT_MODEL_HINT,
     ModelSpec,
     import_for_judging,
     parse_chat_model,
@@ -63,7 +63,7 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
         return None
     if setting == "none":
         return None
-    return parse_chat_model(setting, key="judge.reason_model", hint=NAME_ONE_OR_NONE)
+    return parse_chat_model(setting, key="judge.reason_model", hint=CHAT_MODEL_HINT)
 
 
 async def give_reasons(

@@ -54,7 +54,7 @@ def _facts_of(commit: "LogEntry") -> CommitFacts:
     A note in the store goes by the state of the history: what else a fact depends on must not
     change without a commit.
     """
-    return CommitFacts(committed_at=max(0.0, float(commit.at or 0)))
+    return CommitFacts(committed_at=commit.committed_at)
 
 
 def recent_changes(root: RepositoryRoot, moment: float) -> list[ChangedFile]:

@@ -78,7 +78,7 @@ def uncommitted_work(
     now: Unix seconds.
     is_unchanged: an index run has just found every file as it was (`IndexReport.is_unchanged`), so
         git is not asked again whether any has changed.
-    needs_diff: False: nobody is shown the diff, so it may be missing.
+    needs_diff: False: the diff is not shown, so it may be missing.
     """
     if not (settings.git and root.is_git):
         return UncommittedWork()

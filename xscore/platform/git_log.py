@@ -53,6 +53,11 @@ class LogEntry(Struct, frozen=True, kw_only=True):
     file_fields: tuple[str, ...]
     """What the options have git print of its files; a merge has none."""
 
+    @property
+    def committed_at(self) -> float:
+        """When it was committed, in Unix seconds; 0 where that is no date since 1970."""
+        return max(0.0, float(self.at or 0))
+
 
 class LoggedCommit(Struct, frozen=True, kw_only=True):
     """A commit with the names of its files, readable."""
@@ -155,7 +160,7 @@ def _with_names(entry: LogEntry) -> LoggedCommit:
     return LoggedCommit(
         hash=entry.hash,
         parents=len(entry.parents),
-        at=max(0.0, float(entry.at or 0)),
+        at=entry.committed_at,
         author=readable_text(entry.author),
         email=entry.email,
         message=readable_text(entry.message[:MOST_MESSAGE_CHARS]),

@@ -5,7 +5,7 @@ because of what DNS answers. A host on this machine needs no key. Trade-off: a l
 name of its own is limited like a remote one, and only the host knows whether a key is right.
 """
 
-import ipaddress  # by its name: a hook loads it only where a host is an address
+import ipaddress  # imported as a module, so that `__main__` can load it late
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING

@@ -43,7 +43,7 @@ ANSWERING_MODULES = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS
 """What a vendor's first answer imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
-NAME_ONE_OR_NONE = "Name a chat model, or `none`."
+CHAT_MODEL_HINT = "Name a chat model, or `none`."
 """The hint of a setting that names a chat model."""
 
 FILE_HEAD_BYTES = 1 << 20
@@ -103,7 +103,7 @@ def parse_model_spec(text: str) -> ModelSpec:
 def parse_chat_model(text: str, *, key: str, hint: str) -> ModelSpec:
     """Read the chat model that a setting names.
 
-    key: of the setting. hint: what to do where it is none.
+    key: of the setting. hint: what to do if it names no chat model.
     Raises UsageError for a judge that answers no prompt, and as `parse_model_spec` does.
     """
     spec = parse_model_spec(text)

@@ -72,6 +72,7 @@ class ScoredPool:
         self.candidates: Sequence[Candidate] = weighed.candidates
         self.evidence: LexicalEvidence = weighed.evidence
         self._names = weighed.names_as_written
+        self._task = weighed.task
         self.terms: Sequence[WeighedTerm] = weighed.terms
         self.named: Mapping[str, NamedInTask] = weighed.named
         self.shortlist: Shortlist = weighed.shortlist
@@ -224,7 +225,10 @@ class ScoredPool:
             reasons += self.named[candidate.id].words[:2]
         for field in _FIELD_ORDER:
             if field in fields:
-                words = [self._spelled(word) for word in _words_of(fields[field])[:REASON_WORDS]]
+                words = [
+                    self._spelled(word)
+                    for word in _words_of(fields[field], self._task)[:REASON_WORDS]
+                ]
                 reasons.append(f"{field} {', '.join(words)}")
         reasons += self._reason_of_purpose(candidate)
         reasons += self._reason_of_links(row)
@@ -249,7 +253,7 @@ class ScoredPool:
         shared = self.purpose_terms.get(candidate.path, ())
         if not shared or candidate.kind not in PRODUCT_CODE_KINDS:
             return []
-        words = [self._spelled(word) for word in _words_of(shared)[:REASON_WORDS]]
+        words = [self._spelled(word) for word in _words_of(shared, self._task)[:REASON_WORDS]]
         return [f"purpose of its file mentions {', '.join(words)}"]
 
     def _spelled(self, word: str) -> str:
@@ -335,7 +339,7 @@ def _why_document_less(held: float) -> list[str]:
     return [f"{SCORED_LOWER}{held_words} ({math.ceil(100 * DOCUMENT_HELD)}% is enough)"]
 
 
-def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
+def _words_of(terms: Sequence[QueryTerm], task: str) -> list[str]:
     """Return terms as words of the task, each once.
 
     `JavaScript` is not also `java` and `script`, nor do `make` and `requests` stand again as `make
@@ -350,7 +354,7 @@ def _words_of(terms: Sequence[QueryTerm]) -> list[str]:
         is_repeated = term.joined and single.issuperset(term.word.split())
         if not (is_part or is_repeated):
             words.append(term.word)
-    return without_overlaps(words)
+    return without_overlaps(words, task)
 
 
 _FIELD_ORDER = ("name matches", "class or module name matches", "path matches", "text mentions")

@@ -11,7 +11,8 @@ billion), which counts as a wrong word.
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -47,6 +48,9 @@ _ACCENTED_PART = compiled_late(
     r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿĀ-ſ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ſ]+|\d+"
 )
 """The same for words that are not ASCII: letters with accents are letters of their word."""
+MOST_JOINED, MOST_JOINED_FROM = 20, 2_000
+"""How many characters a run of joined pairs has at most, and in how many of the task such runs are
+looked for."""
 _UNSPACED = compiled_late(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 """Runs of Thai, Japanese, Chinese and Korean, which put no blanks between words or write particles
 onto them."""
@@ -136,8 +140,8 @@ def _words(text: str) -> list[str]:
 
 
 def _pairs_of_unspaced(word: str) -> list[str]:
-    """Return a run of characters that may be several words as each two neighbors: most words of
-    Chinese have two characters. Letters between such runs stay together."""
+    """Split a run into overlapping pairs of characters: most words of Chinese have two. Letters
+    between such runs stay together."""
     pieces: list[str] = []
     end = 0
     for run in _UNSPACED.finditer(word):
@@ -149,25 +153,38 @@ def _pairs_of_unspaced(word: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-def without_overlaps(words: Iterable[str]) -> list[str]:
-    """Return words as one reads them: pairs that overlap, as `_pairs_of_unspaced` makes them,
-    become the run that they are part of."""
-    runs: list[str] = []
-    for word in words:
-        run = word
-        if _UNSPACED.fullmatch(word):
-            for earlier in [*runs]:
-                if not _UNSPACED.fullmatch(earlier):
-                    continue
-                if earlier[-1] == run[0]:
-                    run = earlier + run[1:]
-                elif run[-1] == earlier[0]:
-                    run += earlier[1:]
-                else:
-                    continue
-                runs.remove(earlier)
-        runs.append(run)
-    return runs
+def without_overlaps(words: Sequence[str], task: str) -> list[str]:
+    """Return words as one reads them: pairs that follow each other in the task, as
+    `_pairs_of_unspaced` makes them, become the run that they are part of."""
+    pairs = {word for word in words if not word.isascii()}
+    if not pairs:
+        return [*words]
+    run_of_pair: dict[str, str] = {}
+    for unspaced in _UNSPACED.findall(task[:MOST_JOINED_FROM]):
+        for run in _runs_of_pairs(unspaced, pairs):
+            for at in range(len(run) - 1):
+                run_of_pair.setdefault(run[at : at + 2], run)
+    runs = [run_of_pair.get(word, word) for word in words]
+    return list(dict.fromkeys(runs))
+
+
+def _runs_of_pairs(characters: str, pairs: AbstractSet[str]) -> Iterator[str]:
+    """Yield the parts of a run of characters whose neighbors are all among these pairs."""
+    run = ""
+    for at in range(len(characters) - 1):
+        pair = characters[at : at + 2]
+        if pair not in pairs:
+            if run:
+                yield run
+            run = ""
+        elif run and len(run) < MOST_JOINED:
+            run += pair[1]
+        else:
+            if run:
+                yield run
+            run = pair
+    if run:
+        yield run
 
 
 def _parts(word: str) -> list[str]:

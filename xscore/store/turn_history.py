@@ -58,11 +58,11 @@ _WANTED = """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
 """A start that is not a valid time is in no period; a list of all turns counts it as damaged."""
-_SAYING = """
+_WITH_CONTENT = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
     WHERE (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
 """
-_SAYING_BEFORE = f"{_SAYING} AND started_at < ? ORDER BY started_at, id"
+_WITH_CONTENT_BEFORE = f"{_WITH_CONTENT} AND started_at < ? ORDER BY started_at, id"
 _OF_THESE = f"turn_id {IN_JSON_LIST}"
 _SPENT = f"""
     SELECT turn_id, sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL),
@@ -176,7 +176,7 @@ def find_erasable_turns(
     """
     ids = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:
-        ids |= dict.fromkeys(id_ for (id_,) in connection.execute(_SAYING_BEFORE, (before,)))
+        ids |= dict.fromkeys(id_ for (id_,) in connection.execute(_WITH_CONTENT_BEFORE, (before,)))
     if not ids:
         raise NothingMatched("no turn began before then", hint="`xscore history list` lists them.")
     running = connection.execute(
@@ -190,9 +190,9 @@ def find_erasable_turns(
     return list(ids)
 
 
-def say_anything(connection: sqlite3.Connection, turns: Sequence[str]) -> bool:
+def have_content(connection: sqlite3.Connection, turns: Sequence[str]) -> bool:
     """Return whether one of these turns still has a question, an answer or a receipt."""
-    query = f"{_SAYING} AND id {IN_JSON_LIST} LIMIT 1"
+    query = f"{_WITH_CONTENT} AND id {IN_JSON_LIST} LIMIT 1"
     return connection.execute(query, (json.dumps(list(turns)),)).fetchone() is not None
 
 

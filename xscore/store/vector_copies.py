@@ -78,7 +78,7 @@ def confirm_copies(
 
 
 def count_copies(connection: sqlite3.Connection, embedder: str, server: str) -> int:
-    """Return how many vectors the server has to have, by the notes."""
+    """Return how many vectors the server should have, by the notes."""
     (count,) = connection.execute(_COUNT, (embedder, server)).fetchone()
     return int(count)
 

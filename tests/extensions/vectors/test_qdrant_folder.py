@@ -14,7 +14,8 @@ import pytest
 from tests.extensions.shared.server_programs import not_here
 from tests.extensions.vectors.conftest import EMBEDDER, clustered, fill, searching
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
-from xscore.extensions.vectors.search_backends import search_server_name
+from xscore.extensions.vectors.search_backends import open_search, search_server_name
+from xscore.extensions.vectors.vector_search import partition_of
 from xscore.platform.errors import UsageError
 from xscore.platform.file_lock import hold_lock
 from xscore.store.store import Store
@@ -90,11 +91,35 @@ async def test_damaged_files_cost_one_line(
     await _is_whole_again(store, folder)
 
 
-async def test_a_folder_over_which_a_process_died_is_made_again(store: Store, folder: Path) -> None:
-    """Some damage ends the process that opens it; the next does not try."""
+async def test_a_folder_over_which_processes_died_is_made_again(store: Store, folder: Path) -> None:
+    """Some damage ends the process that opens it; the third does not try."""
     await _sent(store, folder)
     (shard,) = folder.glob("xscore_*")
-    (folder / f"opening-{shard.name}").touch()
+    (folder / f"opening-{shard.name}").write_bytes(b"..")
+    await _is_whole_again(store, folder)
+
+
+async def test_a_process_that_ended_while_it_opened_a_folder_costs_nothing(
+    store: Store, folder: Path
+) -> None:
+    """It may only have been stopped: the next opens what is there."""
+    await _sent(store, folder)
+    (shard,) = folder.glob("xscore_*")
+    (folder / f"opening-{shard.name}").write_bytes(b".")
+    settings = searching(f"qdrant:{folder}")
+    assert (await nearest_memories(store, settings, EMBEDDER, QUERY, 10)).warnings == ()
+    assert not list(folder.glob("opening-*"))
+
+
+async def test_the_loss_of_one_vector_is_noticed(store: Store, folder: Path) -> None:
+    """A damaged folder may open with fewer vectors, more than are asked for."""
+    await _sent(store, folder)
+    settings = searching(f"qdrant:{folder}")
+    search = open_search(settings, partition_of(store, EMBEDDER), timeout_s=5.0)
+    assert search is not None
+    (nearest, _) = (await search.search(QUERY.astype("<f2").tobytes(), 2))[0]
+    assert await search.erase([nearest]) == 1
+    await search.aclose()
     await _is_whole_again(store, folder)
 
 

@@ -205,7 +205,8 @@ class _HookRun(Struct):
 
     def answer(self) -> None:
         """Read the message, run the event, and write what it adds."""
-        self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
+        root = find_root(Path())
+        self.state_file = hook_state_file(root, user_data_dir(None))
         if self.event == BEFORE:
             # With a client the gate has answered; it may deny only in a form that the agent knows.
             raise UsageError(
@@ -220,7 +221,9 @@ class _HookRun(Struct):
         message = read_message(self.data)
         idle_s = time.monotonic() - asked_at
         self.client = self.client or message.client
-        root = _find_agents_root(message.folder)
+        # Nearly all agents run a hook in the folder that they name.
+        if message.folder != str(Path.cwd()):
+            root = _find_agents_root(message.folder)
         self.state_file = hook_state_file(root, user_data_dir(None))
         loaded = read_overridden(root.path, self.overrides, self.names)
         settings = loaded.settings

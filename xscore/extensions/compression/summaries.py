@@ -24,7 +24,7 @@ from xscore.platform.text_names import names_in, stands_in
 from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
 from xscore.providers.provider import Provider
 from xscore.providers.spec import (
-    NAME_ONE_OR_NONE,
+    CHAT_MODEL_HINT,
     ModelSpec,
     host_with_key,
     import_for_judging,
@@ -130,7 +130,7 @@ def summary_model(setting: str) -> ModelSpec | None:
     """
     if setting in ("", "none"):
         return None
-    return parse_chat_model(setting, key="session.summary_model", hint=NAME_ONE_OR_NONE)
+    return parse_chat_model(setting, key="session.summary_model", hint=CHAT_MODEL_HINT)
 
 
 async def write_summaries(

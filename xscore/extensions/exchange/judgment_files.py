@@ -232,7 +232,7 @@ def import_judgments(
     while group := list(islice(rows, GROUP_ROWS)):
         with database.read_snapshot(connection) if dry_run else database.transaction(connection):
             for names, of_turn in groupby(
-                group, key=lambda row: (row.turn_key, row.judge, row.sample)
+                group, key=lambda row: (row.turn_key, row.judge, row.draw)
             ):
                 judgments = list(of_turn)
                 # Of two with one content the first counts.

@@ -105,7 +105,7 @@ def _judgments_error(first_line: bytes, name: str, hint: str) -> UsageError:
 
 def _judgment_lines(body: bytes, name: str, hint: str, limit: int) -> Iterator[bytes]:
     """Yield the arrays of form 3 as records. One too many is left for the reader to refuse."""
-    fields = SavedJudgment.__struct_fields__
+    fields = SavedJudgment.__struct_encode_fields__
     tag = {"record": SavedJudgment.__struct_config__.tag}
     for number, line in enumerate(unpacked_lines(body, name, hint=hint), start=1):
         if number > limit + 1:

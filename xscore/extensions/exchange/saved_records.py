@@ -241,7 +241,7 @@ class SavedJudgment(
     """Judge key."""
     judge_name: Annotated[str, Meta(max_length=400)]
     """`provider:model` where it is known."""
-    sample: Annotated[int, Meta(ge=0, le=1_000)]
+    draw: Annotated[int, Meta(ge=0, le=1_000)] = field(name="sample")
     hash: _Hash
     """Of the content."""
     score: _Share

@@ -26,7 +26,7 @@ from xscore.store.compressed_sessions import compressed_threads, forget_compress
 from xscore.store.imported_memories import imported_ids
 from xscore.store.lookup import count_observations, wipeable_ids
 from xscore.store.scrubbing import needs_scrubbing, scrub_database
-from xscore.store.turn_history import find_erasable_turns, say_anything
+from xscore.store.turn_history import find_erasable_turns, have_content
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
@@ -109,7 +109,8 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
                 hint="`xscore memory stats` counts them; `xscore memory imported` lists sessions.",
             )
         along = _words_along(notes, compressed)
-        if not _may_erase(f"{counted(len(ids), 'memory', 'memories')}{along}", flags):
+        subject = f"{counted(len(ids), 'memory', 'memories')}{along}"
+        if not _may_go_on(f"Erase {subject} for good?", flags):
             return DECLINED
         if compressed and not flags.dry_run:
             # First: the erasure then rewrites the files.
@@ -168,10 +169,14 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
             ids = find_erasable_turns(store.connection, names, before=before, now=store.clock())
         except NothingMatched:
             # An earlier call may have been killed before the files were rewritten.
-            if names or not any(map(needs_scrubbing, store.connections())):
+            is_unfinished = any(map(needs_scrubbing, store.connections()))
+            if names or flags.dry_run or not is_unfinished:
                 raise
             ids = []
-        if not _may_erase(counted(len(ids), "turn"), flags):
+        question = "Finish an earlier erasure?"
+        if ids:
+            question = f"Erase {counted(len(ids), 'turn')} for good?"
+        if not _may_go_on(question, flags):
             return DECLINED
         return _erase_and_report(store, [], flags, settings, turns=ids)
 
@@ -187,14 +192,12 @@ def _may_erase_memories(store: "Store", ids: Sequence[str], flags: Flags) -> boo
     subject = counted(preview.memories, "memory", "memories")
     if along := rows_along(preview):
         subject += f" with {', '.join(along)}"
-    return _may_erase(subject, flags)
+    return _may_go_on(f"Erase {subject} for good?", flags)
 
 
-def _may_erase(subject: str, flags: Flags) -> bool:
+def _may_go_on(question: str, flags: Flags) -> bool:
     yes = flags.assume_yes or flags.dry_run
-    return flags.terminal.confirm(
-        f"Erase {subject} for good?", yes=yes, otherwise="nothing was erased"
-    )
+    return flags.terminal.confirm(question, yes=yes, otherwise="nothing was erased")
 
 
 def _erase_and_report(
@@ -217,7 +220,7 @@ def _erase_and_report(
     verify = flags.given["verify"]
     servers: tuple[ServerErasure, ...] = ()
     # Of what an earlier call erased nothing is left to search for.
-    has_turns = bool(turns) and say_anything(store.connection, turns)
+    has_turns = bool(turns) and have_content(store.connection, turns)
     if flags.dry_run:
         done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
     else:

@@ -82,7 +82,7 @@ def print_erasure(report: ErasureReport, flags: Flags) -> int:
     elif proof and proof.found_in:
         files = _listed(proof.found_in)
         terminal.note(f"still in the bytes of {files}: this is a bug in xscore; please report it")
-    elif proof is None and report.turns and flags.given["verify"] and not report.dry_run:
+    elif proof is None and flags.given["verify"] and not report.dry_run:
         terminal.note("nothing of it was left to search for: an earlier call erased it")
     elif proof and not (proof.lines or proof.still_said):
         terminal.note(
@@ -121,7 +121,7 @@ def _render_erasure(report: ErasureReport) -> str:
     lines = []
     if report.turns:
         lines.append(f"{erased} {counted(len(report.turns), 'turn')}: {_listed(report.turns)}")
-    if done.ids or not report.turns:
+    if done.ids or not (report.turns or done.is_finished):
         memories = counted(done.memories, "memory", "memories")
         lines.append(f"{erased} {memories}: {_listed(done.ids)}")
     if along := rows_along(done):

@@ -36,7 +36,7 @@ def owe_erasure(
 ) -> None:
     """Record what the servers must erase, after the rows are gone and in the same transaction.
 
-    judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased;
+    judgments: turn key, judge key, draw and content hash of judgments whose reasons are erased;
         "": of all contents.
     """
     if plan.memories:
@@ -81,15 +81,15 @@ def _owe(connection: sqlite3.Connection, server: str, request: ErasureRequest) -
 def _by_turn(
     judgments: Collection[tuple[str, str, int, str]],
 ) -> list[tuple[str, str, int, tuple[str, ...]]]:
-    """Return each turn's key, judge and sample with its contents; without any: all of them."""
+    """Return each turn's key, judge and draw with its contents; without any: all of them."""
     contents_by_turn = defaultdict[tuple[str, str, int], set[str]](set)
-    for turn_key, judge, sample, content in judgments:
-        contents_by_turn[turn_key, judge, sample].add(content)
+    for turn_key, judge, draw, content in judgments:
+        contents_by_turn[turn_key, judge, draw].add(content)
     turns: list[tuple[str, str, int, tuple[str, ...]]] = []
-    for (turn_key, judge, sample), contents in sorted(contents_by_turn.items()):
+    for (turn_key, judge, draw), contents in sorted(contents_by_turn.items()):
         # An empty content stands for all contents of the turn.
         hashes = () if "" in contents else tuple(sorted(contents))
-        turns.append((turn_key, judge, sample, hashes))
+        turns.append((turn_key, judge, draw, hashes))
     return turns
 
 

@@ -126,15 +126,15 @@ def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> No
 def _judgments(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
     hashes: dict[int, str] = dict(reader.read(_CONTENTS, NUMBERS))
     queries = "SELECT id, turn_key, judge, sample FROM query WHERE id >= ? ORDER BY id"
-    for query_id, turn_key, judge, sample in list(reader.read(queries, NUMBERS)):
+    for query_id, turn_key, judge, draw in list(reader.read(queries, NUMBERS)):
         try:
-            begun = turn_checksum(turn_key, judge, sample)
+            begun = turn_checksum(turn_key, judge, draw)
         except INVALID_ROW:
             report.rejected_rows += 1
             continue
         valid = list(_judgments_of(query_id, begun, hashes, reader, report))
         if valid:
-            insert_judgments(target, valid, (turn_key, judge, sample))
+            insert_judgments(target, valid, (turn_key, judge, draw))
     # Counted in the new store: a damaged table can hold the same page, and so its rows, twice.
     judgments, tasks = target.execute(
         "SELECT count(*), count(DISTINCT query_id) FROM judgment"

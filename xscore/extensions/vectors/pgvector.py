@@ -63,6 +63,8 @@ _OPTIONS = """
 class PgVectorSearch:
     """One partition on a PostgreSQL server. See `vector_search.VectorSearch`."""
 
+    is_here = False
+
     def __init__(
         self, url: str, partition: VectorPartition, *, name: str, timeout_s: float
     ) -> None:

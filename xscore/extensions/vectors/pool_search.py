@@ -96,8 +96,9 @@ async def _by_server(
     try:
         async with asyncio.timeout(SEARCH_S):
             cosines = await _nearest_of(store.connection, search, query, k)
-            # The count is only asked for when it can be the reason.
-            if len(cosines) < k and await _has_lost_vectors(store, search, embedder):
+            # A server is only asked for its count when that can be the reason.
+            is_counted = search.is_here or len(cosines) < k
+            if is_counted and await _has_lost_vectors(store, search, embedder):
                 mark_unsent(store.connection, embedder, search.name)
                 # No outage: the next turn has to send them.
                 return None, f"{search.name} lost vectors, which are sent again"

@@ -44,6 +44,8 @@ T = TypeVar("T")
 class QdrantSearch:
     """One partition on a server. See `vector_search.VectorSearch`."""
 
+    is_here = False
+
     def __init__(
         self, url: str, partition: VectorPartition, *, name: str, timeout_s: float
     ) -> None:

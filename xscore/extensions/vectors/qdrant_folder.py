@@ -50,6 +50,8 @@ LOCK_S = 1.0
 """How long to wait for another process that has the folder."""
 CLOSE_S = 1.0
 """How long closing waits for a call that was given up and still runs in its thread."""
+MOST_OPENINGS = 2
+"""Of one shard that no process ends well: the first may only have been stopped meanwhile."""
 NO_INDEX_KB = 1_000_000_000
 """Size from which vectors are indexed: never."""
 HINT = "Check embedding.search: the folder must be on a disk of this machine, and your own."
@@ -58,6 +60,8 @@ T = TypeVar("T")
 
 class QdrantFolder:
     """One partition in a folder. See `vector_search.VectorSearch`."""
+
+    is_here = True
 
     def __init__(self, folder: str, partition: VectorPartition, *, name: str) -> None:
         """Open nothing yet."""
@@ -128,10 +132,12 @@ class QdrantFolder:
     def _release(self) -> None:
         shards = list(self._shards.values())
         self._shards.clear()
-        for shard in shards:
-            shard.close()
-        self._held.close()
-        self._is_held = False
+        try:
+            for shard in shards:
+                shard.close()
+        finally:
+            self._held.close()
+            self._is_held = False
 
     def _hold_folder(self) -> None:
         """Lock the folder. Raises StoreError, and UsageError for one that others can change."""
@@ -210,13 +216,20 @@ def _load(path: Path) -> EdgeShard | None:
     again."""
     if not path.exists():
         return None
-    # Some damage ends the process, and would end every process after it.
+    # A byte for each process that began to open it and ended before it could: some damage ends the
+    # process, and would end every process after it.
     opening = path.with_name(f"opening-{path.name}")
+    begun = opening.stat().st_size if opening.exists() else 0
     shard: EdgeShard | None = None
-    if not opening.exists():
-        opening.touch(mode=0o600)
+    if begun < MOST_OPENINGS:
+        with opening.open("ab") as marks:
+            marks.write(b".")
         try:
             shard = EdgeShard.load(str(path))
+        except (OSError, MemoryError):
+            # That says nothing of the files.
+            opening.unlink()
+            raise
         except BaseException:  # a panic of Rust is no Exception
             shard = None
     if shard is None:

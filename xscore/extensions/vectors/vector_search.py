@@ -73,6 +73,9 @@ class VectorSearch(NearestTexts, Protocol):
 
     name: str
     """For messages and notes: without user and password."""
+    is_here: bool
+    """It is a folder of this machine: what is in it can be counted at no cost, and damage may have
+    lost a part."""
 
     async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
         """Add these vectors; those of the same texts are replaced.
