@@ -29,6 +29,8 @@ from xscore.platform.text import counted
 from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
 
 GATHER_S = 0.1
+RELEASE_S = 0.5
+"""How long a server that has not answered is waited for to release claims."""
 CATCH_UP_S = 1.0
 """How long the end of a turn waits for what earlier turns could not send; the rest is sent by the
 next one."""
@@ -277,8 +279,12 @@ class SharedClaims:
                 raise
         finally:
             if self._has_asked:
-                with suppress(SharedUnavailable):
-                    await self._link.tell(lambda server: server.release_runner(self._runner))
+                # The lease releases them, too: a turn at its deadline does not wait for a server
+                # that never said anything.
+                limit_s = None if self._link.has_answered else RELEASE_S
+                with suppress(SharedUnavailable, TimeoutError):
+                    async with asyncio.timeout(limit_s):
+                        await self._link.tell(lambda server: server.release_runner(self._runner))
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
         """Claim whole packs. Raises StoreError, and SharedUnavailable if the server is required and
