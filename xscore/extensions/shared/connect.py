@@ -105,9 +105,7 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
         return []
     try:
         server = server_factory(settings)()
-        description = await ask_once(
-            server, lambda server: server.check(), timeout_s=settings.timeout_s
-        )
+        description = await ask_once(server, SharedServer.check, timeout_s=settings.timeout_s)
     except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
     away = "a run continues without it"
@@ -156,7 +154,7 @@ async def _erased_here(
     name = shared_server_name(settings)
     try:
         open_server = server_factory(settings)
-        await ask_once(open_server(), lambda server: server.check(), timeout_s=settings.timeout_s)
+        await ask_once(open_server(), SharedServer.check, timeout_s=settings.timeout_s)
         removed, remaining = await ask_once(open_server(), erase, timeout_s=ERASURE_S)
     except (UsageError, SharedUnavailable) as error:
         return ServerErasure(server=name, problem=error.message)

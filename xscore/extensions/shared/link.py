@@ -77,7 +77,7 @@ class ServerLink:
         self._was_away = was_away
         self._patience_s = patience_s
         self._has_answered = False
-        self._is_said = False
+        self._user_was_told = False
         """Whether the user was told of this outage while the run goes on."""
 
     @property
@@ -229,8 +229,8 @@ class ServerLink:
             self._looking = asyncio.create_task(self._look_for(first_pause_s))
 
     def _say_away(self) -> None:
-        if not self._is_said:
-            self._is_said = True
+        if not self._user_was_told:
+            self._user_was_told = True
             self._note(f"{self._why.rstrip('.')}; continuing with only the local store")
 
     async def _look_for(self, first_pause_s: float | None) -> None:
@@ -247,6 +247,6 @@ class ServerLink:
             if pause_s:
                 self._say_away()
             pause_s = min(2 * pause_s, LOOK_SELDOM_S) if pause_s else self._look_again_s
-        if self._is_said:
-            self._is_said = False
+        if self._user_was_told:
+            self._user_was_told = False
             self._note(f"the shared server {self._opened().name} answers again")

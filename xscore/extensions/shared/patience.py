@@ -15,11 +15,11 @@ from xscore.extensions.shared.link import NEAR_S
 from xscore.platform import database
 from xscore.store.index_rows import read_meta, write_meta
 
-ANSWER = "shared_answer"
+USUAL_ANSWER_KEY = "shared_answer"
 """Key in `meta`."""
-TIMES = 8
+PATIENCE_FACTOR = 8
 """A server is given this many times as long as it took before."""
-FORGOTTEN = 0.5
+DECAY = 0.5
 """What a slow answer still counts after a quick one, so that a busy time is not forgotten at
 once."""
 NOTICEABLE = 1.5
@@ -46,22 +46,22 @@ class ServerPatience:
         """Return how long to wait; None: it has never answered this store."""
         if self._usual_s is None:
             return None
-        return max(NEAR_S, TIMES * self._usual_s)
+        return max(NEAR_S, PATIENCE_FACTOR * self._usual_s)
 
     def learn(self, answer_s: float) -> None:
         """Note how long it took this time. Raises StoreError."""
         usual_s = answer_s
         if self._usual_s is not None:
-            usual_s = max(answer_s, FORGOTTEN * self._usual_s)
+            usual_s = max(answer_s, DECAY * self._usual_s)
             if self._usual_s / NOTICEABLE < usual_s < self._usual_s * NOTICEABLE:
                 return
         text = msgspec.json.encode(UsualAnswer(self._server, usual_s)).decode()
         with database.transaction(self._connection):
-            write_meta(self._connection, ANSWER, text)
+            write_meta(self._connection, USUAL_ANSWER_KEY, text)
 
 
 def _read(connection: sqlite3.Connection, server: str) -> float | None:
-    text = read_meta(connection, ANSWER)
+    text = read_meta(connection, USUAL_ANSWER_KEY)
     if not text:
         return None
     try:

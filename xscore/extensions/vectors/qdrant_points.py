@@ -34,6 +34,6 @@ def text_hash_of(point: object) -> str:
 
 
 def floats_of(data: bytes) -> list[float]:
-    """Return the places of a float16 vector."""
+    """Return the vector's components."""
     floats: list[float] = np.frombuffer(data, dtype="<f2").tolist()
     return floats

@@ -24,7 +24,7 @@ ALONE = "the server was away in the turn that paid again"
 MISSED = "the turn that paid again had no server, although it was well"
 NOT_SENT = "the one who paid first had no server, and judged nothing with one since"
 FORGOTTEN = "the server was replaced by an empty one in between"
-UNEXPLAINED = "none of these"
+UNEXPLAINED = "no known cause"
 
 LOCAL_ONLY = ("only in the local store", "with the local store alone")
 """What the warnings say of a turn that went on without the server of judgments."""
