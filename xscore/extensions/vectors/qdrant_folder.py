@@ -17,7 +17,6 @@ from typing import TypeVar
 from uuid import UUID
 
 from qdrant_edge import (
-    CountRequest,
     Distance,
     EdgeConfig,
     EdgeOptimizersConfig,
@@ -171,7 +170,7 @@ class QdrantFolder:
         return [(text_hash_of(point.id), float(point.score)) for point in points]
 
     def _count(self) -> int:
-        return sum(shard.count(CountRequest()) for shard in self._all_opened())
+        return sum(shard.info().points_count for shard in self._all_opened())
 
     def _erase(self, text_hashes: Collection[str]) -> int:
         points: list[int | UUID | str] = [point_id(text_hash) for text_hash in text_hashes]
