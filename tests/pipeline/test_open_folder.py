@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -235,6 +236,33 @@ def test_a_portal_stops_work_that_has_not_begun() -> None:
             portal.call(_after, 60)
         assert first.result() == "done"
     portal.close()
+
+
+def test_a_stream_that_is_left_ends_in_its_own_time() -> None:
+    """Also where its next event comes just then: what it does last is not cut short, and it is no
+    longer running afterwards."""
+    is_leaving, has_ended = threading.Event(), threading.Event()
+
+    async def events() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            # Its loop does nothing else until the other thread has asked to leave.
+            assert is_leaving.wait(60)
+            threading.Event().wait(0.3)
+            yield 2
+            await asyncio.sleep(3_600)
+        finally:
+            await asyncio.sleep(0.1)
+            has_ended.set()
+
+    stream = events()
+    with closing(Portal()) as portal:
+        for _ in portal.iterate(stream):
+            is_leaving.set()
+            break
+    assert has_ended.is_set()
+    with closing(Portal()) as portal:
+        assert list(portal.iterate(stream)) == []
 
 
 def test_an_answer_shows_itself(shop: Path, server: OpenAIServer) -> None:

@@ -64,11 +64,21 @@ class _Job:
             raise asyncio.CancelledError
         return await self._work()
 
-    def cancel(self) -> None:
-        """Cancel the work, also if it has not begun."""
+    def cancel(self, *, first: Callable[[], None] = lambda: None) -> None:
+        """Cancel the work, also if it has not begun.
+
+        first: what to do in the same step of the loop, if it has begun.
+        """
         self.is_cancelled = True
-        if self._task is not None:
-            self._loop.call_soon_threadsafe(self._task.cancel)
+        task = self._task
+        if task is None:
+            return
+
+        def cancel_task() -> None:
+            first()
+            task.cancel()
+
+        self._loop.call_soon_threadsafe(cancel_task)
 
 
 class _Relay:
@@ -80,6 +90,11 @@ class _Relay:
         self.wanted = asyncio.Semaphore(1)
         self.is_left = False
         """The other thread wants no more."""
+
+    def leave(self) -> None:
+        """Note that the other thread wants no more. Within the loop, and together with a
+        cancellation: one that came later would cut short how `events` ends."""
+        self.is_left = True
 
     async def pass_on(self) -> object:
         """Pass on every event; return the last."""
@@ -161,10 +176,10 @@ class Portal:
 
         def leave() -> None:
             self._streams_to = 0
-            relay.is_left = True
             if self._pid == os.getpid() and not done.done():
-                job.cancel()
+                job.cancel(first=relay.leave)
                 futures.wait([done])
+            relay.is_left = True
 
         self._streams_to = threading.get_ident()
         self._leave_stream = leave
