@@ -242,4 +242,5 @@ def _erase_and_report(
         )
         if verify and (done.ids or has_turns or done.observations):
             proof = verify_erasure(store, lines)
-    return print_erasure(ErasureReport(done, proof, servers, turns, dry_run=flags.dry_run), flags)
+    report = ErasureReport(done, proof, servers, turns, dry_run=flags.dry_run, verify=bool(verify))
+    return print_erasure(report, flags)

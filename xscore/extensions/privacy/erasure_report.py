@@ -36,6 +36,8 @@ class ErasureReport(NamedTuple):
     servers: tuple[ServerErasure, ...]
     turns: Sequence[str]
     dry_run: bool
+    verify: bool = False
+    """A proof was asked for."""
 
     @property
     def is_finished(self) -> bool:
@@ -82,7 +84,7 @@ def print_erasure(report: ErasureReport, flags: Flags) -> int:
     elif proof and proof.found_in:
         files = _listed(proof.found_in)
         terminal.note(f"still in the bytes of {files}: this is a bug in xscore; please report it")
-    elif proof is None and flags.given["verify"] and not report.dry_run:
+    elif proof is None and report.verify and not report.dry_run:
         terminal.note("nothing of it was left to search for: an earlier call erased it")
     elif proof and not (proof.lines or proof.still_said):
         terminal.note(
