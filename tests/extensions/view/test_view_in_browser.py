@@ -84,7 +84,9 @@ async def test_a_running_turn_is_watched_and_stopped(
         assert "$" in await tab.run("document.getElementById('cost').textContent")
 
         await click(tab, "button.stop")
-        await tab.until("document.querySelector('button[disabled]') !== null")
+        # The button is gone again as soon as the call in flight has ended.
+        stopping, ended = "document.querySelector('button[disabled]')", "receipt"
+        await tab.until(f"{stopping} !== null || document.getElementById({ended!r}) !== null")
         _, err = turn.communicate(timeout=60)
         assert turn.returncode == 130, err
         await tab.until("document.getElementById('receipt') !== null")
