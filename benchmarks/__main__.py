@@ -33,32 +33,42 @@ BENCHMARKS = (
     Benchmark("cached_turn", "CPU of a fully cached turn over 10,000 memories"),
     Benchmark("worktree", "what a second worktree or clone costs: index, disk, judgments"),
     Benchmark(
-        "hook", "a prompt's hook over 10,000 memories, against `import click`, and after one edit"
+        "hook",
+        "a prompt's hook over 10,000 memories, against `import click`, and after one edit",
     ),
     Benchmark(
-        "layers", "CPU of the local stages of a fully cached turn over 1,000 to 100,000 memories"
+        "layers",
+        "CPU of the local stages of a fully cached turn over 1,000 to 100,000 memories",
     ),
     Benchmark("cost_table", "the README's table: what a first question costs, by estimate"),
     Benchmark("judgments", "reading and writing judgments, a million of them"),
-    Benchmark("calls_cpu", "CPU of a judging call, against bare SDK calls and the SDKs' defaults"),
     Benchmark(
-        "decisions", "a cold turn of 8,600 memories by a decision model, against the host's limit"
+        "calls_cpu", "CPU of a judging call, against bare SDK calls and the SDKs' defaults"
+    ),
+    Benchmark(
+        "decisions",
+        "a cold turn of 8,600 memories by a decision model, against the host's limit",
     ),
     Benchmark(
         "judge_list",
         "CPU and memory of `xscore.judge` over 100,000 items, again, and of a stream of a million",
     ),
     Benchmark(
-        "fanout", "50,000 candidates: share of the ideal rate, CPU beyond the calls, peak memory"
+        "fanout",
+        "50,000 candidates: share of the ideal rate, CPU beyond the calls, peak memory",
     ),
     Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs"),
-    Benchmark("threads", "seconds and dollars of a follow-up in a thread, against its first turn"),
+    Benchmark(
+        "threads", "seconds and dollars of a follow-up in a thread, against its first turn"
+    ),
     Benchmark(
         "session_import", "past sessions imported: MB a second of CPU, peak memory, by format"
     ),
     Benchmark("show", "bytes, CPU, first paint and frames of the page of a turn, in a browser"),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
-    Benchmark("shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"),
+    Benchmark(
+        "shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"
+    ),
     Benchmark(
         "mcp_load", "`xscore mcp`: handshake, 50 calls by 4 clients at once, memory when idle"
     ),

@@ -73,12 +73,18 @@ class QuestionScores(Struct, frozen=True):
 class Shares(Struct):
     """Shares by how much of the packs was judged, a value a question."""
 
-    top: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
-    kept: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
+    top: dict[float, list[float]] = field(
+        default_factory=lambda: {share: [] for share in SHARES}
+    )
+    kept: dict[float, list[float]] = field(
+        default_factory=lambda: {share: [] for share in SHARES}
+    )
     top_by_chance: dict[float, list[float]] = field(
         default_factory=lambda: {share: [] for share in SHARES}
     )
-    gold: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})
+    gold: dict[float, list[float]] = field(
+        default_factory=lambda: {share: [] for share in SHARES}
+    )
 
     def add(self, judged: QuestionScores, seed: str) -> None:
         """Count one question."""
@@ -148,7 +154,9 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[EvalCase], shares: Shares)
                 texts=lambda members: {member.id: texts[member.id] for member in members},
                 write=_nowhere,
                 slots=slots,
-                priors=lexical_priors(Turn(task=case.task), pool.candidates, lambda: pool.vectors),
+                priors=lexical_priors(
+                    Turn(task=case.task), pool.candidates, lambda: pool.vectors
+                ),
                 concurrency=1,
             ),
         )
@@ -212,7 +220,9 @@ class NoisyJudge:
 
     def score(self, memory: ShownMemory, turn: str) -> float:
         """Return the true relevance with this question's and memory's own error."""
-        drawn = random.Random(f"{self._question}|{memory.path}|{memory.entity}|{len(memory.text)}")
+        drawn = random.Random(
+            f"{self._question}|{memory.path}|{memory.entity}|{len(memory.text)}"
+        )
         true = self._known.get((memory.path, memory.entity), 0.0)
         true = true or (SAME_FILE if memory.path in self._files else UNRELATED)
         if drawn.random() < MISTAKEN:
@@ -238,7 +248,9 @@ def tell(name: str, shares: Shares) -> int:
             f" judged (random order {mean(shares.top_by_chance[share]):.2f}); of those kept"
             f" {mean(shares.kept[share]):.2f}; the answer itself {mean(shares.gold[share]):.2f}"
         )
-    better = all(mean(shares.top[share]) > mean(shares.top_by_chance[share]) for share in SHARES)
+    better = all(
+        mean(shares.top[share]) > mean(shares.top_by_chance[share]) for share in SHARES
+    )
     return 0 if better and mean(shares.top[0.10]) >= 2 * mean(shares.top_by_chance[0.10]) else 1
 
 

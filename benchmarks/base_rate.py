@@ -98,7 +98,9 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=10, help="of the noise")
     parser.add_argument("--pools", type=int, nargs="*", default=list(POOLS))
     options = parser.parse_args()
-    cases = list(read_pools(options.bench, options.repositories, options.cache))[:: options.every]
+    cases = list(read_pools(options.bench, options.repositories, options.cache))[
+        :: options.every
+    ]
     sizes = sorted(len(case.candidates) for case in cases)
     print(f"{len(cases)} cases, pools of {sizes[0]:,} to {sizes[-1]:,}", end=", ")
     print(f"median {sizes[len(sizes) // 2]:,}", flush=True)
@@ -135,8 +137,12 @@ def resized(case: Case, size: int, draw: Generator) -> Case:
     candidates = [case.candidates[row] for row in kept_rows]
     for number, row in enumerate(copied):
         name = f"copy-{number}"
-        candidates.append(case.candidates[row]._replace(id=name, content_hash=name, duplicates=()))
-    return Case(case.id, tuple(candidates), case.words[rows], case.scores[rows], case.wanted[rows])
+        candidates.append(
+            case.candidates[row]._replace(id=name, content_hash=name, duplicates=())
+        )
+    return Case(
+        case.id, tuple(candidates), case.words[rows], case.scores[rows], case.wanted[rows]
+    )
 
 
 class Answers(Struct, frozen=True):
@@ -338,7 +344,9 @@ def show_rounds(cases: Sequence[Case], *, draws: int) -> None:
 
 def show_resized(cases: Sequence[Case], size: int, *, draws: int) -> None:
     """Print the judges over pools of this size, by the errors that they have over the real ones."""
-    print(f"pools of {size:,}: AUC | judge alone | joined | joined, final round at {FINAL_AUCS[0]}")
+    print(
+        f"pools of {size:,}: AUC | judge alone | joined | joined, final round at {FINAL_AUCS[0]}"
+    )
     final = noise_for(cases, FINAL_AUCS[0], 0.0)
     for area in AUCS:
         errors = noise_for(cases, area, 0.0)

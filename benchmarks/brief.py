@@ -153,8 +153,12 @@ def measure_chats(
     folder = work.home / ".claude" / "projects" / "boltons"
     folder.mkdir(parents=True)
     for day, (name, chat) in enumerate(chats.items()):
-        lines = log_of_chat(name, chat, work.tree, at=time.time() - DAY_S * (1 + len(chats) - day))
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        lines = log_of_chat(
+            name, chat, work.tree, at=time.time() - DAY_S * (1 + len(chats) - day)
+        )
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines)
+        )
     take([*XSCORE, "index", "-q"], work.tree, work.environment)
     take([*XSCORE, "memory", "import-sessions", "-q"], work.tree, work.environment)
     ids_of_chat = ids_by_chat(work)
@@ -263,7 +267,9 @@ def ask(
     return result
 
 
-def hook_output(environment: Mapping[str, str], message: Mapping[str, Any]) -> tuple[str, float]:
+def hook_output(
+    environment: Mapping[str, str], message: Mapping[str, Any]
+) -> tuple[str, float]:
     """Run the hook as an agent does; return what it adds, and its CPU seconds."""
     with tempfile.TemporaryFile() as sent, tempfile.TemporaryFile() as out:
         sent.write(json.dumps(message).encode())

@@ -43,7 +43,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(__file__).with_name(".cache"))
     arguments = parser.parse_args()
     pools = list(read_recorded(arguments.bench, arguments.repositories, arguments.cache))
-    print(f"{len(pools)} commits of {len({pool.case.repository for pool in pools})} repositories")
+    print(
+        f"{len(pools)} commits of {len({pool.case.repository for pool in pools})} repositories"
+    )
     print("noise    AUC  error of scores  of shares  highest  wished  recall  kept  weight")
     for noise in NOISE:
         for wished in RECALLS:
@@ -61,11 +63,20 @@ def print_row(pools: Sequence[RecordedPool], noise: float, wished: float) -> Non
             scores = degraded(pool, noise, random)
             areas.append(area_under_curve(scores, pool.is_gold))
             cases.append(scored_case(pool, scores))
-        fit = fit_calibration(cases, recall=wished, kept_limit=MOST, weight_in_force=WORDS_WEIGHT)
+        fit = fit_calibration(
+            cases, recall=wished, kept_limit=MOST, weight_in_force=WORDS_WEIGHT
+        )
         assert fit.error is not None and fit.error_before is not None
         kept = fit.figures.mean_kept
         rows.append(
-            (float(np.mean(areas)), fit.error_before, fit.error, fit.recall, kept, fit.words_weight)
+            (
+                float(np.mean(areas)),
+                fit.error_before,
+                fit.error,
+                fit.recall,
+                kept,
+                fit.words_weight,
+            )
         )
     area, before, after, recall, kept, weight = np.mean(rows, axis=0)
     highest = max(row[2] for row in rows)

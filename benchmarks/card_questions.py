@@ -25,7 +25,13 @@ from trees import as_repository, checked_out
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.settings import JudgeSettings, Settings, StoreSettings
-from xscore.store.purposes import Purpose, PurposeKey, PurposeKind, erase_purposes, save_purposes
+from xscore.store.purposes import (
+    Purpose,
+    PurposeKey,
+    PurposeKind,
+    erase_purposes,
+    save_purposes,
+)
 
 DRAWS = 4_000
 
@@ -144,7 +150,9 @@ def show(name: str, pairs: Sequence[Pair], value: Callable[[Reply], float]) -> f
     means: list[float] = []
     for _ in range(DRAWS):
         drawn = rng.integers(len(repositories), size=len(repositories))
-        rows = np.concatenate([rng.choice(rows_of[place], len(rows_of[place])) for place in drawn])
+        rows = np.concatenate(
+            [rng.choice(rows_of[place], len(rows_of[place])) for place in drawn]
+        )
         means.append(float(gain[rows].mean()))
     low, high = np.quantile(means, (0.025, 0.975))
     up, down = int((gain > 0).sum()), int((gain < 0).sum())

@@ -125,7 +125,9 @@ def main() -> int:
         path.stem.replace("+", "/"): read_cards(path) for path in options.cards.glob("*.jsonl")
     }
     cases = [
-        case for case in read_cases(options.bench, every=options.every) if case.repository in cards
+        case
+        for case in read_cases(options.bench, every=options.every)
+        if case.repository in cards
     ]
     tasks: list[CardTask] = []
     covered: Counter[str] = Counter()
@@ -153,7 +155,9 @@ def main() -> int:
         before = [row for row in figures[WITHOUT] if row.repository == repository]
         after = [row for row in chosen if row.repository == repository]
         gain = mean_recall(after) - mean_recall(before)
-        print(f"  {repository:24} n {len(after):3} recall@15 {mean_recall(before):.3f} {gain:+.3f}")
+        print(
+            f"  {repository:24} n {len(after):3} recall@15 {mean_recall(before):.3f} {gain:+.3f}"
+        )
     print(f"target: recall@15 rises by {RISE}")
     return int(rise < RISE)
 
@@ -208,7 +212,9 @@ def tasks_of(case: CommitCase, pool: CasePool, cards: Cards) -> Iterator[CardTas
         )
 
 
-def ways_to_list(case: CommitCase, text: str, pool: CasePool, cards: Cards) -> dict[str, Listed]:
+def ways_to_list(
+    case: CommitCase, text: str, pool: CasePool, cards: Cards
+) -> dict[str, Listed]:
     """Return the short list of a task without cards, and with them in each way."""
     links = pool.links()
     weighed = WeighedPool(Turn(task=text), pool.candidates, lambda: pool.column, links=links)
@@ -238,7 +244,9 @@ def card_amounts(
         if not terms:
             continue
         if terms not in by_terms:
-            by_terms[terms] = sum(idf_of_term[term] for term in sorted(terms & idf_of_term.keys()))
+            by_terms[terms] = sum(
+                idf_of_term[term] for term in sorted(terms & idf_of_term.keys())
+            )
         if by_terms[terms]:
             amounts[row] = by_terms[terms]
     return amounts
@@ -287,13 +295,17 @@ def messages(tasks: Sequence[CardTask]) -> list[CardTask]:
     return [task for task in tasks if not task.is_first_line]
 
 
-def cross_validated(tasks: Sequence[CardTask], way: str, *, fitted_to: str) -> Iterator[Figures]:
+def cross_validated(
+    tasks: Sequence[CardTask], way: str, *, fitted_to: str
+) -> Iterator[Figures]:
     """Yield what each message gives with the weights of all other repositories.
 
     fitted_to: the way in which these had cards.
     """
     for repository in sorted({task.repository for task in tasks}):
-        weights = fitted([task.ways[fitted_to] for task in tasks if task.repository != repository])
+        weights = fitted(
+            [task.ways[fitted_to] for task in tasks if task.repository != repository]
+        )
         for task in messages(tasks):
             if task.repository == repository:
                 yield figures_of(task, task.ways[way], task.ways[way].features @ weights)
@@ -371,7 +383,10 @@ def show_difference(before: Sequence[Figures], after: Sequence[Figures]) -> floa
             ]
         )
     gains["MRR"] = np.array(
-        [row.reciprocal_rank - was.reciprocal_rank for was, row in zip(before, after, strict=True)]
+        [
+            row.reciprocal_rank - was.reciprocal_rank
+            for was, row in zip(before, after, strict=True)
+        ]
     )
     repositories = sorted({row.repository for row in before})
     rows_of = [

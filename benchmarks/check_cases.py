@@ -68,7 +68,9 @@ def choose_cases(clone: Path, count: int, *, single: bool) -> list[CheckCase]:
         head, *lines = entry.strip().split("\n")
         commit, *parents = head.split()
         fields = [line.split("\t") for line in lines if "\t" in line]
-        modified = [name for status, name in fields if status == "M" and not name.startswith('"')]
+        modified = [
+            name for status, name in fields if status == "M" and not name.startswith('"')
+        ]
         if len(parents) != 1 or not modified:
             continue
         if single and len(fields) == 1:
@@ -84,7 +86,9 @@ def _hashed(commit: str, name: str) -> str:
     return hashlib.blake2b(f"{commit} {name}".encode(errors="replace")).hexdigest()
 
 
-def gather_lists(clone: Path, count: int, cache: Path, *, single: bool = False) -> list[CheckList]:
+def gather_lists(
+    clone: Path, count: int, cache: Path, *, single: bool = False
+) -> list[CheckList]:
     """Return the lists of a repository, from the cache where they are there.
 
     single: see `choose_cases`.
@@ -106,7 +110,9 @@ def _read(kept: Path, repository: str) -> Iterator[CheckList]:
         for number, commit in enumerate(arrays["commits"]):
             turn, gold, *situation = arrays[f"about{number}"].tolist()
             values = [tuple(row) for row in arrays[f"values{number}"].tolist()]
-            yield CheckList(repository, str(commit), int(turn), int(gold), values, tuple(situation))
+            yield CheckList(
+                repository, str(commit), int(turn), int(gold), values, tuple(situation)
+            )
 
 
 def _gather(clone: Path, cases: Sequence[CheckCase], cache: Path) -> Iterator[CheckList]:

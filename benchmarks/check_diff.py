@@ -75,7 +75,9 @@ def by_words(fitting: FittingList) -> Vector:
     return scores
 
 
-def measure(lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeights]) -> Figures:
+def measure(
+    lists: Sequence[FittingList], weights_for: Callable[[str], OrderWeights]
+) -> Figures:
     """Measure lists, each by the weights for its repository."""
     cases: list[CaseFigures] = []
     complete: list[WholeCommit] = []
@@ -191,7 +193,9 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--commits", type=int, default=30, help="of each repository")
     parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
-    parser.add_argument("--shipped", action="store_true", help="measure the weights as they are")
+    parser.add_argument(
+        "--shipped", action="store_true", help="measure the weights as they are"
+    )
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     lists: list[FittingList] = []

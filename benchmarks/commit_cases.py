@@ -73,14 +73,16 @@ class CaseResult(Struct, frozen=True):
     """Whole texts of the chosen memories, by id."""
 
 
-def is_same_place(gold: Mapping[str, Any], path: str, start: int, end: int, name: str = "") -> bool:
+def is_same_place(
+    gold: Mapping[str, Any], path: str, start: int, end: int, name: str = ""
+) -> bool:
     """Whether a place is this gold entity."""
     if path != gold["path"]:
         return False
     common = min(end, gold["end"]) - max(start, gold["start"]) + 1
-    if name and name.partition("#")[0].replace("::", ".") == gold["name"].partition("#")[0].replace(
-        "::", "."
-    ):
+    if name and name.partition("#")[0].replace("::", ".") == gold["name"].partition("#")[
+        0
+    ].replace("::", "."):
         return common > 0
     return 2 * common >= max(end - start, gold["end"] - gold["start"]) + 1
 

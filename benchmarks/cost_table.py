@@ -55,7 +55,8 @@ def settings_for(home: Path, model: str) -> Settings:
 def cell(estimate: JudgeEstimate) -> str:
     """Write `$0.013, 5, 2 s`."""
     return (
-        f"{format_dollars(estimate.cost_usd)}, {estimate.calls:,}, {math.ceil(estimate.seconds)} s"
+        f"{format_dollars(estimate.cost_usd)}, {estimate.calls:,}, "
+        f"{math.ceil(estimate.seconds)} s"
     )
 
 
@@ -93,7 +94,8 @@ def main() -> int:
     for cells in (HEADS, ["---"] * len(HEADS), *(cells for cells, _ in rows)):
         print(f"| {' | '.join(cells)} |" if cells[0] != "---" else f"|{'|'.join(cells)}|")
     print(
-        "\nfirst index: " + ", ".join(f"{cells[0]} in {seconds:.0f} s" for cells, seconds in rows)
+        "\nfirst index: "
+        + ", ".join(f"{cells[0]} in {seconds:.0f} s" for cells, seconds in rows)
     )
     return 0
 

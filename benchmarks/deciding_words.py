@@ -143,12 +143,17 @@ def commit(tree: Path, path: str, message: str, *, day: int) -> str:
     for command in (["add", "-A"], ["commit", "-q", "--no-verify", "-m", message]):
         subprocess.run(["git", "-C", str(tree), *command], check=True, env=environment)
     head = subprocess.run(
-        ["git", "-C", str(tree), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+        ["git", "-C", str(tree), "rev-parse", "HEAD"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return head.stdout.strip()
 
 
-def measure_chats(tasks: Sequence[Task], decoys: Sequence[Task], host: Path, tree: Path) -> bool:
+def measure_chats(
+    tasks: Sequence[Task], decoys: Sequence[Task], host: Path, tree: Path
+) -> bool:
     """Print where the deciding chats stand; return whether that misses a target. tree: its name is
     the form in which they are remembered."""
     subprocess.run(["git", "clone", "-q", str(host), str(tree)], check=True)
@@ -178,7 +183,8 @@ async def remember_chats(tree: Path, chats: Mapping[str, Chat]) -> dict[str, set
         for day, (name, chat) in enumerate(chats.items()):
             exchanges = list(exchanges_of(name, chat, day=day, tree=tree))
             memories = [
-                exchange_memory(exchange, pipeline.store.root, now=now) for exchange in exchanges
+                exchange_memory(exchange, pipeline.store.root, now=now)
+                for exchange in exchanges
             ]
             writer.add(memories)
             ids_of_chat[name] = {entry.memory.id for entry in memories}
@@ -262,7 +268,9 @@ def print_chats(results: Sequence[ChatResult], *, form: str) -> bool:
 def rank_of(ids: set[str], entries: Sequence[Ranked]) -> int:
     """Return the rank of the best of these ids, from 1."""
     ordered = sorted(entries, key=lambda entry: (-entry.score, entry.candidate.id))
-    return next(rank for rank, entry in enumerate(ordered, start=1) if entry.candidate.id in ids)
+    return next(
+        rank for rank, entry in enumerate(ordered, start=1) if entry.candidate.id in ids
+    )
 
 
 def ask_all(tree: Path, cases: Sequence[Task]) -> Iterator[tuple[Task, Ranking, Answer]]:

@@ -72,7 +72,9 @@ def write_tree(root: Path, memories: int) -> None:
     for number in range(-(-memories // PER_FILE)):
         lines = []
         for at in range(PER_FILE):
-            lines.append(f"def {random.choice(WORDS)}_{number}_{at}(value: int, rate: int) -> int:")
+            lines.append(
+                f"def {random.choice(WORDS)}_{number}_{at}(value: int, rate: int) -> int:"
+            )
             lines.append(f'    """Return the {" ".join(random.choices(WORDS, k=8))}."""')
             for step in range(8):
                 lines.append(

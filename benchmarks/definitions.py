@@ -84,7 +84,9 @@ def by_ctags(files: list[Path], language: str) -> tuple[list[Definition], set[tu
     ).stdout
     tags = [json.loads(line) for line in listed.splitlines()]
     definitions = [
-        Definition(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
+        Definition(
+            tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"])
+        )
         for tag in tags
         if tag.get("kind") in kinds.split()
         and plain_name(tag["name"])
@@ -100,7 +102,9 @@ def by_queries(files: list[Path]) -> list[Definition]:
     for path in files:
         source = source_file(str(path), path.read_text("utf-8", "replace"), window_lines=50)
         try:
-            entities = outline(parse_syntax(source.text.encode(), source.language), source.lines)
+            entities = outline(
+                parse_syntax(source.text.encode(), source.language), source.lines
+            )
         except GrammarGaveUp as error:
             print(f"{path}: {error}", file=sys.stderr)
             continue
@@ -119,7 +123,11 @@ def by_queries(files: list[Path]) -> list[Definition]:
 def is_signature(tag: Definition, language: str) -> bool:
     """Return whether the declaration at a tag ends before any body: by `;`, or in Kotlin with its
     line."""
-    rows = Path(tag.path).read_text("utf-8", "replace").splitlines()[tag.start - 1 : tag.start + 20]
+    rows = (
+        Path(tag.path)
+        .read_text("utf-8", "replace")
+        .splitlines()[tag.start - 1 : tag.start + 20]
+    )
     text = re.sub(r"//.*", "", "\n".join(rows))
     while text != (shorter := re.sub(r"\([^()]*\)|<[^<>]*>", "", text)):
         text = shorter
@@ -153,7 +161,9 @@ def main() -> None:
         for tag in theirs
         if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])
     ]
-    inside = {tag for tag in absent if any(a.start <= tag.start <= a.end for a in wholes[tag.path])}
+    inside = {
+        tag for tag in absent if any(a.start <= tag.start <= a.end for a in wholes[tag.path])
+    }
     signatures = {
         tag
         for tag in absent
@@ -161,7 +171,9 @@ def main() -> None:
     }
     missed = [tag for tag in absent if tag not in inside and tag not in signatures]
     named = [definition for definition in ours if definition.name != TITLED]
-    extra = [definition for definition in named if (definition.path, definition.name) not in tagged]
+    extra = [
+        definition for definition in named if (definition.path, definition.name) not in tagged
+    ]
     expected = len(theirs) - len(inside) - len(signatures)
     print(
         f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a"

@@ -21,7 +21,16 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from judging_load import TASK, Bench, Cost, bare_calls, open_store, server, settings_for, write_tree
+from judging_load import (
+    TASK,
+    Bench,
+    Cost,
+    bare_calls,
+    open_store,
+    server,
+    settings_for,
+    write_tree,
+)
 from measuring import XSCORE, take
 
 from xscore.pipeline.judged_memories import pack_slots
@@ -64,7 +73,9 @@ def whole_commands(tree: Path, home: Path, url: str) -> list[float]:
     peaks = []
     for number in CONCURRENCY:
         task = f"which part is lost with {number} calls in flight?"
-        took = take([*command, task, "--concurrency", str(number)], tree, os.environ | variables)
+        took = take(
+            [*command, task, "--concurrency", str(number)], tree, os.environ | variables
+        )
         calls, peak = json.loads(took.out)["usage"]["judge"]["calls"], took.peak_mb
         peaks.append(peak)
         print(
@@ -119,7 +130,9 @@ def verdict(
     """Print the figures; return the share of the ideal and the CPU-milliseconds a candidate beyond
     the calls."""
     ideal_s = cost.calls * latency_s / IN_FLIGHT
-    calls_s = statistics.median(measured.cpu_s for measured in bare) * cost.calls / bare[0].calls
+    calls_s = (
+        statistics.median(measured.cpu_s for measured in bare) * cost.calls / bare[0].calls
+    )
     share, beyond = ideal_s / cost.wall_s, 1_000 * (cost.cpu_s - calls_s) / candidates
     print(
         f"{candidates:,} candidates, {cost.calls:,} calls: {cost.wall_s:.1f} s, {share:.1%} of the"

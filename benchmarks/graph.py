@@ -170,7 +170,9 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
         case "csharp":
             script = str(ORACLES / "calls_of_csharp.py")
             return (
-                [sys.executable, script, str(root), str(options.dotnet)] if options.dotnet else []
+                [sys.executable, script, str(root), str(options.dotnet)]
+                if options.dotnet
+                else []
             )
         case "ruby":
             tests = [str(path) for path in options.tests]
@@ -196,7 +198,9 @@ def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list
         command = oracle_command(language, root, options)
         if not command:
             return None
-        ended = subprocess.run(command, check=False, cwd=root, stdout=subprocess.PIPE, text=True)
+        ended = subprocess.run(
+            command, check=False, cwd=root, stdout=subprocess.PIPE, text=True
+        )
         # Tests of a Ruby tree may fail; what they ran is known all the same.
         if ended.returncode and language != "ruby":
             raise SystemExit(
@@ -272,7 +276,9 @@ def names_called(calls: Iterable[Call], entities: Entities) -> set[tuple[Span, s
     return named
 
 
-def judged_of(language: str, ours: set[Edge], calls: list[Call], entities: Entities) -> set[Edge]:
+def judged_of(
+    language: str, ours: set[Edge], calls: list[Call], entities: Entities
+) -> set[Edge]:
     """Return the edges of ours that the oracle can tell to be right or wrong."""
     if language == "rust":
         # Its compiler calls nothing where a value of a type is written out, and sees no code of
@@ -342,7 +348,9 @@ def main() -> int:
         help="files that Ruby runs, from the tree's root",
     )
     parser.add_argument("--typescript", type=Path, help="the folder of the npm package")
-    parser.add_argument("--dotnet", type=Path, help="the folder of the npm package with the SDK")
+    parser.add_argument(
+        "--dotnet", type=Path, help="the folder of the npm package with the SDK"
+    )
     options = parser.parse_args()
     root = options.path.resolve()
     calls = oracle_calls(options.language, root, options)

@@ -56,7 +56,9 @@ def answered(
         answer = first + process.stdout.read()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return HookAnswer(
-        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        first_byte_s,
+        answer,
     )
 
 
@@ -89,7 +91,10 @@ def main() -> int:
     parser.add_argument("--keyless", action="store_true", help="words judge: no host, no key")
     options = parser.parse_args()
     words, latency_s = {"prompt": 93, "order_1_": 93}, options.latency_ms / 1_000
-    with tempfile.TemporaryDirectory() as folder, decision_host(words, latency_s=latency_s) as host:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        decision_host(words, latency_s=latency_s) as host,
+    ):
         root = Path(folder, "tree")
         root.mkdir()
         if options.memories:
@@ -138,7 +143,9 @@ def report(
         f" {clicks:.1f} times click (at most {MOST_CLICKS:.0f})"
     )
     cpus = [f"{answer.cpu_s:.2f}" for answer in edited]
-    print(f"hook, one edit {edited_s:.3f} s (at most {MOST_EDITED_S:.0f}); CPU {', '.join(cpus)}")
+    print(
+        f"hook, one edit {edited_s:.3f} s (at most {MOST_EDITED_S:.0f}); CPU {', '.join(cpus)}"
+    )
     print(f"hooks that added nothing: {silent}")
     return int(
         bool(silent) or cpu_s > MOST_CPU_S or clicks > MOST_CLICKS or edited_s > MOST_EDITED_S

@@ -105,7 +105,11 @@ def readings(result: CaseResult) -> Iterator[tuple[str, list[ReadPassage], int]]
     yield "bodies alone", read(bodies, result.tree), len(bodies)
     files = ripgrep(result.tree, result.case.task)
     listed = "".join(f"{path}\n" for path in files)
-    yield "ripgrep's files", list(files_read(files, result.tree, begins=len(listed))), len(listed)
+    yield (
+        "ripgrep's files",
+        list(files_read(files, result.tree, begins=len(listed))),
+        len(listed),
+    )
 
 
 def bodies_alone(answer: Answer, texts: Mapping[str, str]) -> str:
@@ -133,7 +137,9 @@ def read(text: str, tree: Path) -> list[ReadPassage]:
         if start.isdigit():
             is_whole = "shows=" not in body[2] and "not shown]" not in body[0]
             shown.append(
-                ReadPassage(body.end(), 0, path, int(start), int(end or start), is_whole=is_whole)
+                ReadPassage(
+                    body.end(), 0, path, int(start), int(end or start), is_whole=is_whole
+                )
             )
     at = len(text)
     for place in _PLACE.finditer(text):

@@ -216,7 +216,9 @@ def depth(graph: dict[str, set[str]]) -> int:
 
     @cache
     def below(name: str) -> int:
-        return 1 + max((below(imported) for imported in graph[name] if imported != name), default=0)
+        return 1 + max(
+            (below(imported) for imported in graph[name] if imported != name), default=0
+        )
 
     return max(map(below, graph))
 
@@ -269,7 +271,9 @@ def counted_from_docs() -> dict[str, float]:
     return {
         "words of docs": sum(len(page.read_text("utf-8").split()) for page in by_hand),
         "words of README": len((CHECKOUT / "README.md").read_text("utf-8").split()),
-        "glossary rows": len(re.findall(r"^\| (?!word|---)", glossary.read_text("utf-8"), re.M)),
+        "glossary rows": len(
+            re.findall(r"^\| (?!word|---)", glossary.read_text("utf-8"), re.M)
+        ),
         "settings": len(set(re.findall(r"`(XSCORE_\w+)`", settings))),
     }
 
@@ -369,7 +373,9 @@ def measured_by_running() -> dict[str, float]:
             "top-level commands": len(commands),
             "options of ask shown": len(option.findall(ask_help.partition("Advanced")[0])),
             "options of ask": len(option.findall(ask_help)),
-            "status, CPU": round(least_cpu(["-m", "xscore", "status"], folder=folder) / click, 1),
+            "status, CPU": round(
+                least_cpu(["-m", "xscore", "status"], folder=folder) / click, 1
+            ),
             "cached ask, CPU": round(least_cpu(ask, folder=folder) / click, 1),
         }
 

@@ -74,13 +74,17 @@ def first_index(root: Path, folder: Path, environment: dict[str, str]) -> FirstI
     size = database.stat().st_size
     print(f"{len(paths):,} files, {memories:,} memories with {text:,} bytes of text")
     print(f"first index: {cpu:.2f} s CPU, {wall:.2f} s wall, {len(paths) / wall:,.0f} files/s")
-    print(f"bare parse and queries: {bare:.2f} s CPU; ratio {cpu / bare:.1f} (target {MOST_CPU:g})")
+    print(
+        f"bare parse and queries: {bare:.2f} s CPU; ratio {cpu / bare:.1f} (target {MOST_CPU:g})"
+    )
     print(f"wall / CPU {wall / cpu:.2f} (target {MOST_WALL:g} on two idle cores)")
     print(f"store: {size:,} bytes, {size / text:.2f} a byte of text (target {MOST_BYTES:g})")
     return FirstIndex(cpu, bare, size / text)
 
 
-def bare_parse_s(root: Path, paths: list[str], folder: Path, environment: dict[str, str]) -> float:
+def bare_parse_s(
+    root: Path, paths: list[str], folder: Path, environment: dict[str, str]
+) -> float:
     """Parse these files and run their queries, nothing else; return the CPU seconds."""
     listing = folder / "files.json"
     listing.write_text(json.dumps(paths))
@@ -91,7 +95,8 @@ def bare_parse_s(root: Path, paths: list[str], folder: Path, environment: dict[s
 def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[str, float]:
     """Index again without a change and after an edit, each beside `git status`."""
     edited = max(
-        root.rglob("*.py"), key=lambda file: (file.stat().st_size < 30_000) * file.stat().st_size
+        root.rglob("*.py"),
+        key=lambda file: (file.stat().st_size < 30_000) * file.stat().st_size,
     )
     same, edits, status = [], [], []
     for number in range(runs):
@@ -112,13 +117,18 @@ def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[st
         f"one file edited: {(edit - without) * 1000:.0f} ms CPU beyond that (target"
         f" {MOST_EDIT_S * 1000:.0f})"
     )
-    return {"nothing changed": without / git / MOST_STATUS, "edit": (edit - without) / MOST_EDIT_S}
+    return {
+        "nothing changed": without / git / MOST_STATUS,
+        "edit": (edit - without) / MOST_EDIT_S,
+    }
 
 
 def write_copies(sources: Path, root: Path, count: int) -> None:
     """Write `count` files below `root`."""
     files = [
-        file for file in sorted(sources.rglob("*.py")) if 100 < file.stat().st_size < SMALL_BYTES
+        file
+        for file in sorted(sources.rglob("*.py"))
+        if 100 < file.stat().st_size < SMALL_BYTES
     ]
     texts = {file.relative_to(sources): file.read_text("utf-8", "replace") for file in files}
     names = {
@@ -157,7 +167,8 @@ def growth(sources: Path, sizes: list[int], environment: dict[str, str]) -> dict
             f" {sizes[0]:,}\n"
         )
     return {
-        f"growth to {size:,}": ratios[size] / ratios[sizes[0]] / MOST_GROWTH for size in sizes[1:]
+        f"growth to {size:,}": ratios[size] / ratios[sizes[0]] / MOST_GROWTH
+        for size in sizes[1:]
     }
 
 

@@ -55,9 +55,16 @@ def one_pass(kind: str, count: int) -> None:
         judged = xscore.judge(QUESTION, texts, store=os.environ["BENCH_STORE"])
         receipt = judged.receipt
     cpu_s, wall_s = time.process_time() - began, time.perf_counter() - wall
-    shown = {"cpu_s": cpu_s, "wall_s": wall_s, "anchor_s": anchor_s, "calls": receipt.spent.calls}
+    shown = {
+        "cpu_s": cpu_s,
+        "wall_s": wall_s,
+        "anchor_s": anchor_s,
+        "calls": receipt.spent.calls,
+    }
     print(
-        json.dumps(shown | {"judged": receipt.coverage.judged, "cached": receipt.coverage.cached})
+        json.dumps(
+            shown | {"judged": receipt.coverage.judged, "cached": receipt.coverage.cached}
+        )
     )
 
 
@@ -73,7 +80,9 @@ def run_pass(kind: str, count: int, url: str, store: Path) -> dict[str, float]:
     command = [sys.executable, __file__, "--pass", kind, "--items", str(count)]
     took = take(command, environment=environment)
     figures: dict[str, float] = json.loads(took.out)
-    per_item = {name: 1e6 * figures.pop(f"{name}_s") / count for name in ("cpu", "anchor", "wall")}
+    per_item = {
+        name: 1e6 * figures.pop(f"{name}_s") / count for name in ("cpu", "anchor", "wall")
+    }
     return figures | per_item | {"mb": took.peak_mb}
 
 
@@ -131,7 +140,9 @@ def main() -> int:
         " a tenth's)"
     )
     flat = len(peaks) < 3 or peaks[-1] <= FLAT * peaks[-2]
-    return 0 if cold <= MOST_COLD_US and warm <= MOST_AGAIN_US and peak <= MOST_MB and flat else 1
+    return (
+        0 if cold <= MOST_COLD_US and warm <= MOST_AGAIN_US and peak <= MOST_MB and flat else 1
+    )
 
 
 if __name__ == "__main__":

@@ -96,7 +96,8 @@ def settings_for(vendor: str, url: str, home: Path, **judge: Any) -> Settings:
     base_url = f"{url}/v1" if vendor == "openai" else url
     judge_fields = {"model": f"{vendor}:bench", "probe": False, **judge}
     dialect = validate_group(
-        {"openai": OpenAISettings, "anthropic": AnthropicSettings}[vendor], {"base_url": base_url}
+        {"openai": OpenAISettings, "anthropic": AnthropicSettings}[vendor],
+        {"base_url": base_url},
     )
     settings = Settings(
         judge=validate_group(JudgeSettings, judge_fields),
@@ -148,7 +149,9 @@ class Bench(Struct, frozen=True):
         """
         async with open_resources(self.store, self.settings, turn_id=turn_id) as resources:
             resources.price_of = a_little
-            described = describe_model_judge(self.described.spec, self.settings, store=self.store)
+            described = describe_model_judge(
+                self.described.spec, self.settings, store=self.store
+            )
             line = resources.judging_provider(
                 wrapping(described.connected()),
                 model=described.spec.model,
@@ -286,11 +289,16 @@ def bare_client(vendor: str, url: str) -> Any:
     import anthropic
 
     return anthropic.AsyncAnthropic(
-        api_key="none", base_url=url, max_retries=0, http_client=anthropic.DefaultAioHttpClient()
+        api_key="none",
+        base_url=url,
+        max_retries=0,
+        http_client=anthropic.DefaultAioHttpClient(),
     )
 
 
-async def all_of(send: Callable[[T], Awaitable[None]], things: Sequence[T], in_flight: int) -> Cost:
+async def all_of(
+    send: Callable[[T], Awaitable[None]], things: Sequence[T], in_flight: int
+) -> Cost:
     """Send all, N at a time."""
     wall, cpu = time.perf_counter(), time.process_time()
     waiting = iter(things)

@@ -19,7 +19,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from commit_cases import CommitCase, ask_all, asked, place_of, read_absent, read_cases, tree_of_case
+from commit_cases import (
+    CommitCase,
+    ask_all,
+    asked,
+    place_of,
+    read_absent,
+    read_cases,
+    tree_of_case,
+)
 from keyless_questions import HELD_OUT, PARTS, show_questions
 from msgspec import Struct
 
@@ -39,7 +47,9 @@ SETTINGS = SelectionSettings()
 PASSED_ALONE = FillRules(to=0)
 GRID = [
     FillRules(to=to, share=share, beside=beside)
-    for to, share, beside in itertools.product((10, 12, 13, 14, 15), (0.2, 0.3, 0.4, 0.5), (2, 3))
+    for to, share, beside in itertools.product(
+        (10, 12, 13, 14, 15), (0.2, 0.3, 0.4, 0.5), (2, 3)
+    )
 ]
 
 
@@ -91,17 +101,24 @@ def main() -> int:
     parser.add_argument("--grid", action="store_true", help="show every rule of the grid")
     options = parser.parse_args()
     if options.part:
-        return int(show_questions(options.part, options.repositories, options.cache) > MOST_ABSENT)
+        return int(
+            show_questions(options.part, options.repositories, options.cache) > MOST_ABSENT
+        )
     cases = read_cases(options.bench, every=options.every)
     scored: list[Scored] = []
     kept: list[Figures] = []
     lost = 0
     for result in ask_all(cases, options.repositories, options.cache):
-        ranked = tuple(memory for memory in result.ranking.ranked if memory.score >= LEAST_OF_POOL)
+        ranked = tuple(
+            memory for memory in result.ranking.ranked if memory.score >= LEAST_OF_POOL
+        )
         scored.append(Scored(result.case, ranked))
         kept.append(figures_of(result.case, result.ranking.selection))
         lost += lost_of(result.ranking)
-    show("passed alone", [figures_of(result.case, result.under(PASSED_ALONE)) for result in scored])
+    show(
+        "passed alone",
+        [figures_of(result.case, result.under(PASSED_ALONE)) for result in scored],
+    )
     show("filled", kept)
     if options.grid:
         for rules in GRID:
@@ -119,9 +136,14 @@ def main() -> int:
         f"targets: any gold at least {ANY_GOLD} at most {MOST_KEPT} kept; of what is not there"
         f" {MOST_ABSENT}"
     )
-    any_gold, mean = fmean(row.any_gold for row in held_out), fmean(row.kept for row in held_out)
+    any_gold, mean = (
+        fmean(row.any_gold for row in held_out),
+        fmean(row.kept for row in held_out),
+    )
     kept_wrongly = max(worst, absent / max(1, asked_for))
-    return int(lost > 0 or any_gold < ANY_GOLD or mean > MOST_KEPT or kept_wrongly > MOST_ABSENT)
+    return int(
+        lost > 0 or any_gold < ANY_GOLD or mean > MOST_KEPT or kept_wrongly > MOST_ABSENT
+    )
 
 
 def figures_of(case: CommitCase, selection: Selection) -> Figures:
@@ -145,7 +167,8 @@ def lost_of(ranking: Ranking) -> int:
         return 0
     shown = {memory.candidate.id for memory in (*selection.kept, *selection.near_misses)}
     return sum(
-        selection.passed(memory) and memory.candidate.id not in shown for memory in ranking.ranked
+        selection.passed(memory) and memory.candidate.id not in shown
+        for memory in ranking.ranked
     )
 
 
@@ -157,7 +180,9 @@ def cross_validated(scored: Sequence[Scored]) -> Iterator[Figures]:
     ]
     for repository in sorted({scored_case.case.repository for scored_case in scored}):
         other_cases = [
-            at for at, scored_case in enumerate(scored) if scored_case.case.repository != repository
+            at
+            for at, scored_case in enumerate(scored)
+            if scored_case.case.repository != repository
         ]
         best = max(table, key=lambda rows: worth([rows[at] for at in other_cases]))
         print(f"  {repository:24} {GRID[table.index(best)]}")

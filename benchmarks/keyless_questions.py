@@ -51,7 +51,9 @@ def read_questions() -> dict[str, list[Question]]:
     questions: dict[str, list[Question]] = {}
     with QUESTIONS.open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            question = Question(row["repository"], row["question"], frozenset(row["gold"].split()))
+            question = Question(
+                row["repository"], row["question"], frozenset(row["gold"].split())
+            )
             questions.setdefault(question.repository, []).append(question)
     return questions
 
@@ -60,7 +62,9 @@ def read_trees(part: str) -> dict[str, str]:
     """Return the commit of each repository of a part."""
     with TREES.open(newline="", encoding="utf-8") as lines:
         return {
-            row["repository"]: row["commit"] for row in csv.DictReader(lines) if row["part"] == part
+            row["repository"]: row["commit"]
+            for row in csv.DictReader(lines)
+            if row["part"] == part
         }
 
 
@@ -80,7 +84,9 @@ async def replies(tree: Path, questions: Sequence[Question]) -> list[Reply]:
     async for question, (_, answer, texts) in answers(
         tree, questions, task=lambda question: question.text
     ):
-        names = {f"{memory.path}::{memory.entity.partition('#')[0]}" for memory in answer.selected}
+        names = {
+            f"{memory.path}::{memory.entity.partition('#')[0]}" for memory in answer.selected
+        }
         hook_text = render_agent_bundle(answer, texts, max_chars=limit)
         has_gold = not names.isdisjoint(question.gold)
         collected.append(Reply(question, len(answer.selected), has_gold, bool(hook_text)))

@@ -21,7 +21,9 @@ CHECKSUM_DIGITS = 16
 
 def checksum_of(case: CommitCase) -> str:
     """Return the checksum of what a case asks and of what it wants."""
-    gold = sorted([place[name] for name in ("path", "name", "start", "end")] for place in case.gold)
+    gold = sorted(
+        [place[name] for name in ("path", "name", "start", "end")] for place in case.gold
+    )
     content = json.dumps([case.task, gold], ensure_ascii=True).encode()
     return hashlib.sha256(content).hexdigest()[:CHECKSUM_DIGITS]
 

@@ -139,7 +139,9 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, EvalCase]]:
         tree = tree_of(
             Artifact("pypi", package, version, f"{package}-{version}.tar.gz", sha256), cache
         )
-        top = next(place for place in (tree / "src" / package, tree / package) if place.is_dir())
+        top = next(
+            place for place in (tree / "src" / package, tree / package) if place.is_dir()
+        )
         for file in sorted(top.rglob("*.py")):
             path = f"{package}/{file.relative_to(top).as_posix()}"
             if "/tests/" in path:
@@ -178,7 +180,9 @@ def without_docstrings(source: str) -> tuple[str, list[Documented]]:
         )
         if len(node.body) == 1:
             lines[text.lineno - 1] = f"{indent}pass"
-    return "\n".join(line for line in lines if line is not None), list(documented(tree.body, ""))
+    return "\n".join(line for line in lines if line is not None), list(
+        documented(tree.body, "")
+    )
 
 
 def documented(body: list[ast.stmt], owner: str) -> Iterator[Documented]:

@@ -122,7 +122,9 @@ def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     plain = RepositoryRoot(path=place, git_dir=None, store_dir=store_dir)
     root = replace(place_root, store_dir=store_dir) if place_root.path == place else plain
     with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
-        index_repository(store.connection, root, IndexSettings(git=root.is_git), now=time.time())
+        index_repository(
+            store.connection, root, IndexSettings(git=root.is_git), now=time.time()
+        )
         yield store
 
 

@@ -64,14 +64,19 @@ class Client(threading.Thread):
             client.ask("tools/list")
             self.before_mb = resident_mb(process.pid)
             began = time.monotonic()
-            waiting = {client.call({"task": task, "deadline_s": PATIENCE_S}) for task in self.tasks}
+            waiting = {
+                client.call({"task": task, "deadline_s": PATIENCE_S}) for task in self.tasks
+            }
             while waiting and (answer := client.read(PATIENCE_S)) is not None:
                 if answer.get("id") not in waiting:
                     continue  # a notification
                 waiting.remove(answer["id"])
                 self.seconds.append(time.monotonic() - began)
                 coverage = (
-                    answer.get("result", {}).get("_meta", {}).get("xscore", {}).get("coverage", {})
+                    answer.get("result", {})
+                    .get("_meta", {})
+                    .get("xscore", {})
+                    .get("coverage", {})
                 )
                 if coverage.get("unjudged") != 0:
                     self.errors.append(str(answer)[:300])
@@ -130,7 +135,9 @@ def run_clients(options: argparse.Namespace) -> Load:
         host.keep_bodies = False
         with judged_by(host, Path(folder)):
             handshake_s = least_handshake_s(root)
-            clients = [Client(root, tasks[n :: options.clients]) for n in range(options.clients)]
+            clients = [
+                Client(root, tasks[n :: options.clients]) for n in range(options.clients)
+            ]
             began = time.monotonic()
             for client in clients:
                 client.start()
@@ -154,7 +161,9 @@ def main() -> int:
     seconds = [call_s for client in clients for call_s in client.seconds]
     before_mb = max(client.before_mb for client in clients)
     after_mb = max(client.after_mb for client in clients)
-    print(f"handshake and tools/list: {load.handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})")
+    print(
+        f"handshake and tools/list: {load.handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})"
+    )
     print(
         f"{len(seconds)} calls by {len(clients)} clients in {load.took_s:.1f} s, {load.requests}"
         " requests to the host"

@@ -32,7 +32,9 @@ class ProcessCost(NamedTuple):
 
 
 def take(
-    command: Sequence[str], cwd: Path | None = None, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> ProcessCost:
     """Run a command to its end; a command that fails ends this program with its last words."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -128,4 +130,6 @@ def _serve(pipe: Connection, scores: Mapping[str, int], limits: Mapping[str, Any
     with host as server:
         pipe.send(server.url)
         while pipe.recv():
-            pipe.send(HostCounts(server.requests, server.refused, server.tokens, server.questions))
+            pipe.send(
+                HostCounts(server.requests, server.refused, server.tokens, server.questions)
+            )

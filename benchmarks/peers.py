@@ -175,7 +175,9 @@ def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:
         programs.append(Program(peer.title, peer.name, command))
         if peer.has_cache:
             programs.append(
-                Program("the same, its cache on", peer.name, command, ("cached",), is_cached=True)
+                Program(
+                    "the same, its cache on", peer.name, command, ("cached",), is_cached=True
+                )
             )
     return [program for program in programs if not only or program.dialect in only], shown
 
@@ -189,7 +191,9 @@ def fresh(program: Program, url: str, plan: dict[str, Any]) -> Iterator[Path]:
 
 
 def begin(url: str, plan: dict[str, Any]) -> None:
-    urlopen(Request(url.replace("/v1", "/begin"), json.dumps(plan).encode()), timeout=10).close()
+    urlopen(
+        Request(url.replace("/v1", "/begin"), json.dumps(plan).encode()), timeout=10
+    ).close()
 
 
 def counted(url: str) -> dict[str, Any]:
@@ -229,7 +233,10 @@ def run(program: Program, url: str, home: Path, *, kill_at: int | None = None) -
         code = None
     wall, after = time.perf_counter() - started, os.times()
     cpu = (
-        after.children_user + after.children_system - before.children_user - before.children_system
+        after.children_user
+        + after.children_system
+        - before.children_user
+        - before.children_system
     )
     stderr_lines = (home / "stderr").read_text("utf-8", "replace").strip().splitlines() or [""]
     score_by_number = json.loads(result.read_text("utf-8")) if result.exists() else {}
@@ -241,7 +248,9 @@ def environment(home: Path) -> dict[str, str]:
     """Nothing of the user's own settings or stores, and no look-ups of price lists on the
     network."""
     kept = {
-        name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ
+        name: os.environ[name]
+        for name in ("PATH", "LANG", "LD_LIBRARY_PATH")
+        if name in os.environ
     }
     variables = {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "OPENAI_API_KEY": "none"}
     return {**kept, **variables, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -301,7 +310,10 @@ def as_cells(
             f"${middle([ran.dollars for ran in healthy]):.3f}",
             f"{middle([ran.wall_s for ran in faulty]):.1f} s",
         ),
-        *(f"${middle([ran.dollars for ran in faulty]):.3f}", *(f"{count:,.0f}" for count in lost)),
+        *(
+            f"${middle([ran.dollars for ran in faulty]):.3f}",
+            *(f"{count:,.0f}" for count in lost),
+        ),
     ]
     return cells, any(map(any, amiss))
 

@@ -92,7 +92,9 @@ class Connection(asyncio.Protocol):
 
 async def serve(latency_s: float) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(latency_s), "127.0.0.1", 0, backlog=1_024)
+    server = await loop.create_server(
+        lambda: Connection(latency_s), "127.0.0.1", 0, backlog=1_024
+    )
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await server.serve_forever()
 

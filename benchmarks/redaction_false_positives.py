@@ -92,7 +92,15 @@ def _unpacked(requirement: str, cache: Path) -> Path:
     target = cache / requirement
     if not target.exists():
         target.mkdir(parents=True)
-        command = [sys.executable, "-m", "unearth", "--no-binary", "-d", str(cache), requirement]
+        command = [
+            sys.executable,
+            "-m",
+            "unearth",
+            "--no-binary",
+            "-d",
+            str(cache),
+            requirement,
+        ]
         subprocess.run(command, check=True, capture_output=True)
         name = requirement.partition("==")[0].lower()
         archive = next(

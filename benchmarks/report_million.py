@@ -51,7 +51,9 @@ TURN = (
 FIGURES = f"INSERT INTO turn_figures VALUES ({', '.join('?' * 25)})"
 
 
-def calls_of(turn: str, at: float, count: int, dice: random.Random) -> Iterator[tuple[object, ...]]:
+def calls_of(
+    turn: str, at: float, count: int, dice: random.Random
+) -> Iterator[tuple[object, ...]]:
     """Yield the rows of one turn: judging calls and an answer, a few of them rate limited."""
     run = f"{dice.getrandbits(80):020x}"
     for number in range(count):
@@ -142,7 +144,8 @@ def main() -> int:
             cpu_s, megabytes = min(run.cpu_s for run in runs), max(run.peak_mb for run in runs)
             size = len(runs[0].out)
             print(
-                f"{name:22}{cpu_s:6.2f} CPU-s {megabytes:6.0f} MB peak {size:12,} bytes", flush=True
+                f"{name:22}{cpu_s:6.2f} CPU-s {megabytes:6.0f} MB peak {size:12,} bytes",
+                flush=True,
             )
             if name in HELD and (cpu_s > MOST_CPU_S or megabytes > MOST_MB):
                 missed.append(name)

@@ -120,15 +120,22 @@ def row(repository: Repository, root: Path) -> str:
         memories = printed(root, Path(home), "index")["memories"]
         ways = {
             estimated["way"]: estimated
-            for estimated in printed(root, Path(home), "estimate", TASK, "--judge", MODEL)["ways"]
+            for estimated in printed(root, Path(home), "estimate", TASK, "--judge", MODEL)[
+                "ways"
+            ]
         }
-    counts = [sum(memories["by_kind"].get(kind, 0) for kind in kinds) for kinds in KINDS.values()]
+    counts = [
+        sum(memories["by_kind"].get(kind, 0) for kind in kinds) for kinds in KINDS.values()
+    ]
     counts.append(memories["total"] - sum(counts))
     tokens = ways["decisions"]["input_tokens"]
     costs = [
-        f"${float(ways[way]['cost_usd']):.3f}, {math.ceil(ways[way]['seconds'])} s" for way in WAYS
+        f"${float(ways[way]['cost_usd']):.3f}, {math.ceil(ways[way]['seconds'])} s"
+        for way in WAYS
     ]
-    place = f"[{repository.name}](https://github.com/{repository.name}/tree/{repository.commit})"
+    place = (
+        f"[{repository.name}](https://github.com/{repository.name}/tree/{repository.commit})"
+    )
     return as_row(
         place,
         repository.language,

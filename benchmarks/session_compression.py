@@ -36,7 +36,9 @@ CONTEXT = 200_000
 _NAME = re.compile(
     r"[\w.-]+(?:/[\w.-]+)+|[a-z]+[A-Z]\w+|[A-Za-z]\w*_\w+|\b[A-Z]{2,}-\d+\b|\b[0-9a-f]{7,40}\b"
 )
-_PROBE = re.compile(r"(?:\w+=\S* )*(?:grep|rg|ls|cat|head|find|test|which|diff|stat|pgrep|\[)\b")
+_PROBE = re.compile(
+    r"(?:\w+=\S* )*(?:grep|rg|ls|cat|head|find|test|which|diff|stat|pgrep|\[)\b"
+)
 _INJECTED = ("<", "[Request interrupted", "Caveat:", "This session is being continued")
 _REFUSED = ("The user doesn't want", "Permission to use")
 COMMAND_CHARS = 400
@@ -96,7 +98,9 @@ def expected_of(path: Path) -> Expected:
     """Read what a log should keep."""
     if path.name.endswith(".md"):
         return _expected_of_aider(path)
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    records = [
+        json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()
+    ]
     if records and records[0].get("type") == "session_meta":
         return _expected_of_codex(records)
     return _expected_of_claude(records)
@@ -124,7 +128,9 @@ def _expected_of_claude(records: Sequence[dict[str, Any]]) -> Expected:
         for block in blocks:
             kind = block.get("type")
             if kind == "text" and record["type"] == "user":
-                if not block["text"].startswith(_INJECTED) and not record.get("isCompactSummary"):
+                if not block["text"].startswith(_INJECTED) and not record.get(
+                    "isCompactSummary"
+                ):
                     expected.requests.append(block["text"].strip())
             elif kind == "text":
                 expected.said.append(block["text"])
@@ -282,7 +288,9 @@ def main() -> int:
         real_logs: list[Path] = []
         if options.transcripts:
             real_logs = sorted(path for path in options.transcripts.iterdir() if path.is_file())
-        measured = [measure(log, budget) for log in [*made_logs, *real_logs] for budget in budgets]
+        measured = [
+            measure(log, budget) for log in [*made_logs, *real_logs] for budget in budgets
+        ]
         large = measure(made_log(Path(name), LARGE_TURNS), LARGE_BUDGET)
     for kept in [*measured, large]:
         print(_line(kept))
@@ -291,7 +299,9 @@ def main() -> int:
     of_real = [kept for kept in measured if kept.log in names_of_real]
     without_calls = _share(sum(not kept.needs_calls for kept in of_real), len(of_real))
     if of_real:
-        print(f"no call needed: {without_calls:.0%} of logs (at least {LEAST_WITHOUT_CALLS:.0%})")
+        print(
+            f"no call needed: {without_calls:.0%} of logs (at least {LEAST_WITHOUT_CALLS:.0%})"
+        )
     print(f"{LARGE_TURNS:,} turns: {large.cpu_s:.2f} CPU-s (at most {MOST_CPU_S})")
     met = [
         all(kept.names >= LEAST_NAMES for kept in [*measured, large]),

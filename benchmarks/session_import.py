@@ -83,7 +83,8 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
             name = "Bash" if step % 2 else "Edit"
             yield line("assistant", [{"type": "text", "text": prose(dice, 30)}])
             yield line(
-                "assistant", [{"type": "tool_use", "id": call, "name": name, "input": tool_input}]
+                "assistant",
+                [{"type": "tool_use", "id": call, "name": name, "input": tool_input}],
             )
             text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
             result = {
@@ -140,7 +141,8 @@ def aider(dice: random.Random, root: Path, session: str) -> Iterator[str]:
     while True:
         start = 1_790_000_000 + dice.randrange(10**6)
         yield time.strftime(
-            "\n# aider chat started at %Y-%m-%d %H:%M:%S\n\n> Aider v0.86.1\n\n", time.gmtime(start)
+            "\n# aider chat started at %Y-%m-%d %H:%M:%S\n\n> Aider v0.86.1\n\n",
+            time.gmtime(start),
         )
         for _ in range(20):
             yield f"#### {prose(dice, 40)}?\n\n"
@@ -204,7 +206,9 @@ def write(name: str, home: Path, root: Path, mb: int, largest_mb: int) -> int:
     written, session, total = 0, 0, mb * 10**6
     while written < total:
         size = (
-            min(largest_mb if session == 0 and name in ("claude-code", "codex") else each_mb, mb)
+            min(
+                largest_mb if session == 0 and name in ("claude-code", "codex") else each_mb, mb
+            )
             * 10**6
         )
         size = min(size, total - written)
@@ -245,7 +249,12 @@ def import_here(home: Path, root: Path) -> None:
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         1024 if sys.platform == "linux" else 2**20
     )
-    figures = {"cpu_s": cpu_s, "again_s": again_s, "peak_mb": peak_mb, "exchanges": report.added}
+    figures = {
+        "cpu_s": cpu_s,
+        "again_s": again_s,
+        "peak_mb": peak_mb,
+        "exchanges": report.added,
+    }
     print(
         json.dumps(
             figures
@@ -289,7 +298,9 @@ def main() -> int:
         return 0
     failed = False
     for name in options.format or SHAPES:
-        small = measure(name, max(1, options.mb // 10), options.largest_mb, folder=options.folder)
+        small = measure(
+            name, max(1, options.mb // 10), options.largest_mb, folder=options.folder
+        )
         figures = measure(name, options.mb, options.largest_mb, folder=options.folder)
         growth = figures["peak_mb"] / small["peak_mb"]
         failed |= figures["rate"] < LEAST_MB_PER_S or growth > MOST_GROWTH

@@ -65,7 +65,10 @@ def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
                 "a real tokenizer, no prefix cache",
                 TokenizingServer(counting(address), score=reasoned(USUAL), keep_bodies=False),
             ),
-            ("by length, prefixes cached", BillingServer(score=reasoned(USUAL), keep_bodies=False)),
+            (
+                "by length, prefixes cached",
+                BillingServer(score=reasoned(USUAL), keep_bodies=False),
+            ),
         ]
         yield servers
 
@@ -74,7 +77,8 @@ async def run(
     root: Path, environ: dict[str, str], questions_a_call: int, questions: QuestionList
 ) -> AskListReport:
     settings = replace(
-        settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=questions_a_call)
+        settings_for(root.parent, environ),
+        batch=BatchSettings(questions_a_call=questions_a_call),
     )
     async with Pipeline.open(root, settings) as pipeline:
         return await ask_list(

@@ -307,7 +307,9 @@ def main() -> int:
     parser.add_argument("--threshold", type=float)
     parser.add_argument("--cases", action="store_true", help="print what is missed or wrong")
     parser.add_argument("--without-aliases", action="store_true", help="state none")
-    parser.add_argument("--half", type=int, choices=(0, 1), help="every second case, from this one")
+    parser.add_argument(
+        "--half", type=int, choices=(0, 1), help="every second case, from this one"
+    )
     options = parser.parse_args()
     shown = asyncio.run(measure(options))
     report(shown, with_cases=options.cases)

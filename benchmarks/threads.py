@@ -63,7 +63,9 @@ PRICED_AS = "gpt-5-mini"
 
 ANOTHER = Turn(task="why is a part of the buffer retried?", thread="another")
 FIRST = Turn(task="why does the upload queue drop its last batch?", thread="bench")
-FOLLOW_UP = Turn(task="and which reader keeps the state of a retry over its limit?", thread="bench")
+FOLLOW_UP = Turn(
+    task="and which reader keeps the state of a retry over its limit?", thread="bench"
+)
 
 
 def main() -> int:
@@ -91,7 +93,9 @@ def saved_by_carrying(options: argparse.Namespace) -> int:
             "openai", url, home, model=f"openai:{PRICED_AS}", concurrency=options.in_flight
         )
         settings = replace(
-            settings, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(max_usd=None)
+            settings,
+            provider=ProviderSettings(price="vendor"),
+            budget=BudgetSettings(max_usd=None),
         )
         played(home / "tree", settings, ANOTHER, options)  # imports, the index, packs
         first = played(home / "tree", settings, FIRST, options)
@@ -101,7 +105,9 @@ def saved_by_carrying(options: argparse.Namespace) -> int:
         "dollars": float(second.usd / first.usd),
         "calls": second.calls / first.calls,
     }
-    print(", ".join(f"{share:.3f} of the first turn's {name}" for name, share in shares.items()))
+    print(
+        ", ".join(f"{share:.3f} of the first turn's {name}" for name, share in shares.items())
+    )
     return int(max(shares["seconds"], shares["dollars"]) > MOST_OF_FIRST)
 
 
@@ -152,7 +158,9 @@ class Case(Struct, frozen=True):
 
 def kept_by_carrying(bench: Path, repositories: Path) -> int:
     """Replay the pairs; print what is kept of the top 15 at which share of the judgments."""
-    commit_by_id = {case["id"]: case for case in map(json.loads, (bench / "commits.jsonl").open())}
+    commit_by_id = {
+        case["id"]: case for case in map(json.loads, (bench / "commits.jsonl").open())
+    }
     judged = list(map(json.loads, (bench / "judgments.jsonl").open()))
     with tempfile.TemporaryDirectory() as folder:
         cases = [
@@ -172,7 +180,11 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
     for spread in NOISE:
         draw = random.Random(7)
         noisy = [
-            (case, case, {id_: score + draw.gauss(0, spread) for id_, score in case.scores.items()})
+            (
+                case,
+                case,
+                {id_: score + draw.gauss(0, spread) for id_, score in case.scores.items()},
+            )
             for case in cases
         ]
         report(f"reworded, noise {spread}", noisy)
@@ -186,7 +198,9 @@ def read_case(
 ) -> Case:
     """Index the tree of a case, and find the memory of each recorded score."""
     root = checked_out(clones, commit["repo"], commit["base_commit"], folder / commit["id"])
-    with contextlib.closing(Store.open(find_root(root), user_data_dir=folder / "user")) as store:
+    with contextlib.closing(
+        Store.open(find_root(root), user_data_dir=folder / "user")
+    ) as store:
         index_repository(store.connection, store.root, Settings().index, now=time.time())
         pool = store.fetch().candidates
         priors = lexical_priors(Turn(task=commit["query"]), pool, store.term_vectors)
@@ -243,7 +257,8 @@ def pairs_of(cases: Sequence[Case]) -> Iterator[Pair]:
             earlier = {
                 id_: first.scores[before]
                 for name, id_ in second.named.items()
-                if (before := first.named.get(name)) and first.texts[before] == second.texts[id_]
+                if (before := first.named.get(name))
+                and first.texts[before] == second.texts[id_]
             }
             if len(earlier) >= len(second.scores) / 2:
                 yield first, second, earlier
@@ -304,7 +319,8 @@ def summary(pairs: Sequence[Pair]) -> tuple[list[float], float]:
 def report(name: str, pairs: Sequence[Pair]) -> None:
     kept, share = summary(pairs)
     shares = ", ".join(
-        f"{kept_share:.3f} from {least:g}" for kept_share, least in zip(kept, LEAST, strict=True)
+        f"{kept_share:.3f} from {least:g}"
+        for kept_share, least in zip(kept, LEAST, strict=True)
     )
     print(
         f"{name:32} {len(pairs):3} replayed, {share:.3f} judged again; kept of the top 15: {shares}"

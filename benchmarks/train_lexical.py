@@ -123,7 +123,9 @@ def main() -> int:
     parser.add_argument("--repositories", type=Path, required=True)
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="write the weights into the package")
+    parser.add_argument(
+        "--write", action="store_true", help="write the weights into the package"
+    )
     options = parser.parse_args()
     cases = read_cases(options.bench, every=options.every)
     tasks: list[TrainingTask] = []
@@ -149,7 +151,9 @@ def compare_with_package(cases: Sequence[CommitCase], weights: LearnedWeights) -
     apart = {"present_from": abs(weights.present_from - shipped.present_from)}
     for part in ("code", "code_by_length", "probability", "presence"):
         for name, weight in getattr(weights, part).weights.items():
-            apart[f"{part}.{name}"] = abs(weight - getattr(shipped, part).weights.get(name, 0.0))
+            apart[f"{part}.{name}"] = abs(
+                weight - getattr(shipped, part).weights.get(name, 0.0)
+            )
     for name in nlargest(FARTHEST, apart, key=lambda name: apart[name]):
         print(f"{name}: {apart[name]:.5f} from the package's")
 
@@ -202,7 +206,9 @@ def foreign_to(case: CommitCase, cases: Sequence[CommitCase]) -> list[str]:
     foreign_cases = [case_ for case_ in elsewhere if main_ending(case_) == ending] or elsewhere
     # Spread over them, and the same every time.
     at = cases.index(case) * 7
-    message, second = (foreign_cases[place % len(foreign_cases)].task for place in (at, at + 101))
+    message, second = (
+        foreign_cases[place % len(foreign_cases)].task for place in (at, at + 101)
+    )
     return [message, second.strip().partition("\n")[0]]
 
 
@@ -321,7 +327,9 @@ def cross_validate(tasks: Sequence[TrainingTask]) -> float:
         cut = float(np.quantile(own_here, 1 - kept))
         silent = np.mean(np.array(foreign_here) < cut)
         firsts = np.mean(np.array(first_here) >= cut)
-        print(f"own messages {kept}, first lines {firsts:.3f}, of other repositories {silent:.3f}")
+        print(
+            f"own messages {kept}, first lines {firsts:.3f}, of other repositories {silent:.3f}"
+        )
     return float(np.quantile(own_here, 1 - OWN_KEPT))
 
 

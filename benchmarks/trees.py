@@ -22,7 +22,12 @@ AUTHOR = [
 def run_git(folder: Path, *arguments: str) -> str:
     """Run git in a clone."""
     done = subprocess.run(
-        [*GIT, *arguments], cwd=folder, check=True, capture_output=True, text=True, errors="replace"
+        [*GIT, *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+        errors="replace",
     )
     return done.stdout
 

@@ -45,7 +45,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.only:
         way, folder = arguments.only
-        print(json.dumps(near(arguments.rows[0]) if way == "near" else search(way, Path(folder))))
+        print(
+            json.dumps(near(arguments.rows[0]) if way == "near" else search(way, Path(folder)))
+        )
         return
     for rows in arguments.rows:
         with tempfile.TemporaryDirectory() as name:
@@ -62,7 +64,9 @@ def main() -> None:
                     flush=True,
                 )
             figures = run("near", folder, rows)
-            print(f"{rows:7,} near   {figures['cpu_s']:.2f} s of CPU, {figures['peak_mb']:.0f} MB")
+            print(
+                f"{rows:7,} near   {figures['cpu_s']:.2f} s of CPU, {figures['peak_mb']:.0f} MB"
+            )
 
 
 def run(way: str, folder: Path, rows: int) -> dict[str, Any]:
@@ -182,7 +186,9 @@ def nearest_by_all(store: Any, queries: Any) -> list[set[str]]:
     for query in queries:
         nearest_rows = np.argsort(-(matrix @ query))[:10].tolist()
         texts = [rows[row][0] for row in nearest_rows]
-        ids.append({identifier for identifier, _ in memories_with_texts(store.connection, texts)})
+        ids.append(
+            {identifier for identifier, _ in memories_with_texts(store.connection, texts)}
+        )
     return ids
 
 

@@ -74,7 +74,11 @@ EVALUATION = (
     ("which converter turns an object into JSON?", "src/flask/json/provider.py", "_default"),
 )
 """Questions with the one answer of each; not all are found, so recall can rise and fall."""
-EDITED, BEFORE, AFTER = Path("src/flask/config.py"), "def get_namespace(", "def get_the_namespace("
+EDITED, BEFORE, AFTER = (
+    Path("src/flask/config.py"),
+    "def get_namespace(",
+    "def get_the_namespace(",
+)
 CUT_SHORT_USD = "0.0025"
 BUDGET_CAME_FIRST = 4
 
@@ -115,7 +119,9 @@ class Shop(Struct):
                 f"`xscore {' '.join(arguments)}` ended with"
                 f" {done.returncode}:\n{done.stderr}{done.stdout}"
             )
-        printed = done.stderr.strip() if tells else (done.stderr.strip().splitlines() or [""])[-1]
+        printed = (
+            done.stderr.strip() if tells else (done.stderr.strip().splitlines() or [""])[-1]
+        )
         print(
             f"{time.perf_counter() - started:5.1f} s  xscore {arguments[0]}: {printed}",
             file=sys.stderr,
@@ -148,7 +154,9 @@ def score(memory: ShownMemory, turn: str) -> int | tuple[int, str]:
     answers = next(
         (entities for question, entities in JUDGED_RIGHT.items() if question in turn), ()
     )
-    return (92, "it is where that happens") if memory.entity in answers else by_words(memory, turn)
+    return (
+        (92, "it is where that happens") if memory.entity in answers else by_words(memory, turn)
+    )
 
 
 @contextmanager
@@ -202,7 +210,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--update-baseline", action="store_true", help="write a new baseline instead of checking"
+        "--update-baseline",
+        action="store_true",
+        help="write a new baseline instead of checking",
     )
     parser.add_argument("--pack-size", type=int, help="memories a prompt, for the worse")
     parser.add_argument("--forget", action="store_true", help="defeat the cache of judgments")
@@ -216,7 +226,13 @@ def main() -> int:
     with shop(latency_s=options.latency_s, worse=worse) as workload:
         work(workload, forget=options.forget)
         code, report = workload.run(
-            "report", "--json", report_option, "--baseline", str(BASELINE), ends=(0, 5), tells=True
+            "report",
+            "--json",
+            report_option,
+            "--baseline",
+            str(BASELINE),
+            ends=(0, 5),
+            tells=True,
         )
     LATEST.parent.mkdir(exist_ok=True)
     LATEST.write_text(report, "utf-8")

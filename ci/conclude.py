@@ -42,7 +42,9 @@ def conclude(ran: int, gate: int, *, lacks_key: bool) -> int:
         annotate("notice", "xscore: no key", _without_key(ran, gate))
         return 0
     if ran not in (0, PARTIAL):
-        annotate("error", "xscore", f"exit code {ran}: {WORDS.get(ran, 'the log above says why')}")
+        annotate(
+            "error", "xscore", f"exit code {ran}: {WORDS.get(ran, 'the log above says why')}"
+        )
         return ran
     if ran == PARTIAL:
         annotate(
@@ -67,7 +69,9 @@ def lets_pass(ran: int, *, lacks_key: bool) -> bool:
 
 def _without_key(ran: int, gate: int) -> str:
     what = (
-        "Nothing is judged" if ran == NOTHING_JUDGED else "What the store does not hold is unjudged"
+        "Nothing is judged"
+        if ran == NOTHING_JUDGED
+        else "What the store does not hold is unjudged"
     )
     passed = " The check is not held against this run." if gate else ""
     return f"{what}, since no key is here (as in pull requests from forks).{passed}"

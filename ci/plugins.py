@@ -41,7 +41,9 @@ _SKILL = f"skills/{SERVER}/SKILL.md"
 
 def plugin_files() -> dict[str, str]:
     """Path -> text of every file."""
-    version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"][
+        "version"
+    ]
     about = {"name": SERVER, "version": version, "description": ABOUT}
     more = {"author": _OWNER, "license": "MIT", "keywords": ["context", "memory", "retrieval"]}
     files = {
@@ -73,7 +75,9 @@ def plugin_files() -> dict[str, str]:
         "server.json": _registry_entry(version),
         **_marketplaces(),
     }
-    return {path: form if isinstance(form, str) else _json(form) for path, form in files.items()}
+    return {
+        path: form if isinstance(form, str) else _json(form) for path, form in files.items()
+    }
 
 
 def _plugin(name: str, hooks_file: str, servers_file: str) -> dict[str, Any]:

@@ -35,10 +35,14 @@ def main() -> int:
         return 2
     _mark().write_text(str(Path.cwd()), "utf-8")
     use, prefix, schema = secrets.token_hex(4), f"xscore-{os.environ['RUNNER_OS']}-", _schema()
-    set_output("path", os.path.relpath(store) if store.is_relative_to(Path.cwd()) else str(store))
+    set_output(
+        "path", os.path.relpath(store) if store.is_relative_to(Path.cwd()) else str(store)
+    )
     set_output("use", use)
     set_output("key", f"{prefix}s{schema}-{os.environ['GITHUB_RUN_ID']}-{use}")
-    set_output("restore-keys", "\n".join(f"{prefix}s{number}-" for number in range(schema, 0, -1)))
+    set_output(
+        "restore-keys", "\n".join(f"{prefix}s{number}-" for number in range(schema, 0, -1))
+    )
     set_output("restore", "false" if store.exists() else "true")
     saves = may_save(os.environ["GITHUB_EVENT_NAME"], own_pull_request())
     set_output("save", "true" if saves else "false")
@@ -50,7 +54,9 @@ def main() -> int:
 def may_save(event_name: str, pull_request: int | None) -> bool:
     """Whether a store of this run may be kept: a branch's own run, or a pull request from this very
     repository."""
-    return event_name in OWN_EVENTS or (event_name == "pull_request" and pull_request is not None)
+    return event_name in OWN_EVENTS or (
+        event_name == "pull_request" and pull_request is not None
+    )
 
 
 def _was_there(store: Path) -> bool:

@@ -219,7 +219,10 @@ def _field_docstrings() -> dict[tuple[str, str], str]:
     found = {}
     sources = [inspect.getsource(module) for module in (settings_model, settings_hosts)]
     classes = [
-        node for text in sources for node in ast.parse(text).body if isinstance(node, ast.ClassDef)
+        node
+        for text in sources
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
     ]
     for group in classes:
         for before, after in itertools.pairwise(group.body):

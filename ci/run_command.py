@@ -83,7 +83,9 @@ def _leave_fork_alone(out: Path) -> int:
     return 0
 
 
-def command_line(command: str, *, max_usd: str, replay: bool, lacks_key: bool = False) -> list[str]:
+def command_line(
+    command: str, *, max_usd: str, replay: bool, lacks_key: bool = False
+) -> list[str]:
     """Return the words to start xscore with.
 
     Our flags stand before those of the command. Raises NotACommand.
@@ -93,7 +95,9 @@ def command_line(command: str, *, max_usd: str, replay: bool, lacks_key: bool = 
     except ValueError as error:
         raise NotACommand(f"the input `command` cannot be read: {error}") from error
     if not words or words[0] not in COMMANDS:
-        raise NotACommand(f"the input `command` must begin with {', '.join(COMMANDS)}: {command!r}")
+        raise NotACommand(
+            f"the input `command` must begin with {', '.join(COMMANDS)}: {command!r}"
+        )
     before_texts = words[: words.index("--")] if "--" in words else words
     if max_usd and any(word.partition("=")[0] == "--max-usd" for word in before_texts):
         raise NotACommand(
@@ -104,7 +108,9 @@ def command_line(command: str, *, max_usd: str, replay: bool, lacks_key: bool = 
     if max_usd:
         flags.append(f"--max-usd={max_usd}")
     if words[0] == CHECK:
-        flags += _flags_of_check({word.partition("=")[0] for word in words}, lacks_key=lacks_key)
+        flags += _flags_of_check(
+            {word.partition("=")[0] for word in words}, lacks_key=lacks_key
+        )
     return [words[0], *flags, *words[1:]]
 
 

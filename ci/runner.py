@@ -77,7 +77,9 @@ def own_file(stem: str, ending: str) -> Path:
 def own_pull_request() -> int | None:
     """Return the number of the pull request if its code is of this very repository; one of a fork
     counts as none."""
-    payload: dict[str, Any] = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8"))
+    payload: dict[str, Any] = json.loads(
+        Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8")
+    )
     pull, repository = payload.get("pull_request") or {}, os.environ["GITHUB_REPOSITORY"]
     head = (pull.get("head") or {}).get("repo") or {}
     return int(pull["number"]) if repository and head.get("full_name") == repository else None
@@ -85,7 +87,9 @@ def own_pull_request() -> int | None:
 
 def is_of_fork() -> bool:
     """Whether this run is for a pull request whose code is not of this repository."""
-    payload: dict[str, Any] = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8"))
+    payload: dict[str, Any] = json.loads(
+        Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8")
+    )
     return bool(payload.get("pull_request")) and own_pull_request() is None
 
 

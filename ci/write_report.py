@@ -101,7 +101,8 @@ def main() -> int:
     with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as summary:
         summary.write(shown)
     annotate_gates(
-        written.told, held=not lets_pass(int(given("EXIT_CODE")), lacks_key=is_true("LACKS_KEY"))
+        written.told,
+        held=not lets_pass(int(given("EXIT_CODE")), lacks_key=is_true("LACKS_KEY")),
     )
     spent = written.found.get("spent", {})
     set_output("report", str(report))

@@ -28,4 +28,6 @@ with xscore.open(sys.argv[1], max_usd=0.10) as notes:
                 answer = notes.ask(line.strip(), about={"customer": "Ann"})
                 for memory in answer.selected:
                     print(f"  {memory.score:.2f} {memory.id} {memory.reason}")
-                print(answer.answer or "No model answers here; above is what it would be shown.")
+                print(
+                    answer.answer or "No model answers here; above is what it would be shown."
+                )

@@ -35,7 +35,9 @@ hypothesis_settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 hypothesis_settings.register_profile("search", deadline=None)
-hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000, print_blob=True)
+hypothesis_settings.register_profile(
+    "fuzz", deadline=None, max_examples=100_000, print_blob=True
+)
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")
@@ -110,7 +112,9 @@ def no_real_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_home(
-    no_real_home: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    no_real_home: None,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
     """Give each test its own home, without keys or a keyring."""
     home = tmp_path_factory.mktemp("home")

@@ -16,16 +16,22 @@ ATTEMPTS = 5
 """How often work is measured until one run keeps to its limit."""
 
 
-def assert_costs(work: Callable[[], object], *, than: Callable[[], object], at_most: float) -> None:
+def assert_costs(
+    work: Callable[[], object], *, than: Callable[[], object], at_most: float
+) -> None:
     """Allow the work N times the CPU of the other, in the best of a few runs of both."""
     ratios: list[float] = []
     while not ratios or (min(ratios) > at_most and len(ratios) < ATTEMPTS):
         least_s = min(_cpu_s(than) for _ in range(2))
         ratios.append(_cpu_s(work) / least_s)
-    assert min(ratios) <= at_most, f"{min(ratios):.1f} times the CPU, where {at_most} is the most"
+    assert min(ratios) <= at_most, (
+        f"{min(ratios):.1f} times the CPU, where {at_most} is the most"
+    )
 
 
-def assert_growth(work: Callable[[int], object], *, small: int, large: int, at_most: float) -> None:
+def assert_growth(
+    work: Callable[[int], object], *, small: int, large: int, at_most: float
+) -> None:
     """Allow the large size N times the CPU of the small one."""
     assert_costs(lambda: work(large), than=lambda: work(small), at_most=at_most)
 

@@ -50,4 +50,6 @@ def add_to_index(root: Path, names: Iterable[str], *, version: int = 2) -> None:
         entries += _entry(name, blobs[name], version=version, previous=previous)
         previous = name
     data = b"DIRC" + struct.pack(">II", version, len(blobs)) + entries
-    (root / ".git" / "index").write_bytes(data + hashlib.sha1(data, usedforsecurity=False).digest())
+    (root / ".git" / "index").write_bytes(
+        data + hashlib.sha1(data, usedforsecurity=False).digest()
+    )

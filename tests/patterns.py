@@ -20,7 +20,17 @@ from typing import Any, NamedTuple
 
 import xscore
 
-_CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
+_CALLS = {
+    "compile",
+    "search",
+    "match",
+    "fullmatch",
+    "findall",
+    "finditer",
+    "sub",
+    "subn",
+    "split",
+}
 _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}
 _ANCHORED = {"match", "fullmatch"}
 _FILLERS = " \n\ta_0A-+./\\\"'`([<#=:"
@@ -137,7 +147,11 @@ def _methods_by_name(nodes: Sequence[ast.AST]) -> dict[str, set[str]]:
             methods.setdefault(node.value.id, set()).add(node.attr)
             called.add(id(node.value))
     for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and id(node) not in called
+        ):
             methods.setdefault(node.id, set()).add("search")
     return methods
 
@@ -151,7 +165,9 @@ def _stated(call: ast.Call, namespace: Mapping[str, Any]) -> list[tuple[str | by
     ]
     try:
         pattern = _evaluate(call.args[0], namespace)
-        return [(pattern, int(_evaluate(flags[0], namespace)) if flags else 0)] if pattern else []
+        return (
+            [(pattern, int(_evaluate(flags[0], namespace)) if flags else 0)] if pattern else []
+        )
     except NameError:
         return []
 
@@ -160,7 +176,9 @@ def _evaluate(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
     return eval(compile(ast.Expression(node), "", "eval"), dict(namespace))
 
 
-def _compiled_in(values: Mapping[str, Any], module: str) -> Iterator[tuple[str, re.Pattern[Any]]]:
+def _compiled_in(
+    values: Mapping[str, Any], module: str
+) -> Iterator[tuple[str, re.Pattern[Any]]]:
     for name, value in list(values.items()):
         if not name.startswith("__"):
             yield from _within(value, name, module, depth=0)

@@ -38,7 +38,9 @@ def run(
     program: Sequence[str] = ("-m", "xscore"),
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end. stdin: what it reads."""
-    process = begin(*arguments, cwd=cwd, environ=environ, program=program, stdin=subprocess.PIPE)
+    process = begin(
+        *arguments, cwd=cwd, environ=environ, program=program, stdin=subprocess.PIPE
+    )
     out, err = process.communicate(stdin, timeout=PATIENCE_S)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 

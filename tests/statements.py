@@ -48,7 +48,9 @@ def facts(store: Store, *kinds: Kind) -> list[Memory]:
 
 def preferences(store: Store) -> list[Memory]:
     """Return the user's preferences, by key."""
-    memories = filter_memories(store, MemoryFilter(layers=(Layer.USER,), kinds=(Kind.PREFERENCE,)))
+    memories = filter_memories(
+        store, MemoryFilter(layers=(Layer.USER,), kinds=(Kind.PREFERENCE,))
+    )
     return sorted(memories, key=lambda memory: memory.key)
 
 

@@ -111,7 +111,8 @@ def _with_a_name_that_is_no_text(path: Path) -> None:
 
 def _with_a_torn_table(path: Path) -> None:
     _store(
-        path, *(f"INSERT INTO meta VALUES ('k{number}', '{'v' * 500}')" for number in range(200))
+        path,
+        *(f"INSERT INTO meta VALUES ('k{number}', '{'v' * 500}')" for number in range(200)),
     )
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2].ljust(len(data), b"\xff"))
@@ -128,9 +129,15 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(b"not a database, but long enough for one" * 99),
         "is damaged",
     ),
-    "a header alone": (lambda path: path.write_bytes(b"SQLite format 3\0junk" * 99), "is damaged"),
+    "a header alone": (
+        lambda path: path.write_bytes(b"SQLite format 3\0junk" * 99),
+        "is damaged",
+    ),
     "another program's tables": (_of_another_program, "not an xscore store"),
-    "a lost version": (lambda path: _store(path, "PRAGMA user_version = 0"), "not an xscore store"),
+    "a lost version": (
+        lambda path: _store(path, "PRAGMA user_version = 0"),
+        "not an xscore store",
+    ),
     "a negative version": (
         lambda path: _store(path, "PRAGMA user_version = -5"),
         "not an xscore store",
@@ -157,7 +164,10 @@ def test_a_column_that_lost_its_name_is_damage(connection: sqlite3.Connection) -
     """A statement of ours that does not match the schema means damage, in reading and in
     writing."""
     connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
-    for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
+    for statement in (
+        "SELECT value FROM meta",
+        "INSERT INTO meta (key, value) VALUES ('a', 'b')",
+    ):
         with pytest.raises(StoreDamaged, match=r"no.* column"):
             connection.execute(statement)
 
@@ -191,7 +201,9 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
         connect_store(tmp_path / "file" / "memory.db")
 
 
-def test_a_row_in_the_way_of_a_tried_statement_is_damage(connection: sqlite3.Connection) -> None:
+def test_a_row_in_the_way_of_a_tried_statement_is_damage(
+    connection: sqlite3.Connection,
+) -> None:
     """A constraint broken by our own statement ends like other damage, with a remedy, not as a
     bug."""
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")

@@ -79,7 +79,9 @@ def test_an_example_without_its_argument_shows_its_usage(script: Path) -> None:
     """Without arguments it prints its docstring with the command to type, not a traceback."""
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert (
-        done.returncode == 1 and f"{script.name} " in done.stderr and "Traceback" not in done.stderr
+        done.returncode == 1
+        and f"{script.name} " in done.stderr
+        and "Traceback" not in done.stderr
     ), done.stderr
 
 
@@ -97,7 +99,9 @@ def test_the_python_page_runs(
 
 def test_a_frame_is_judged(tmp_path: Path, host: DecisionServer, run: Run) -> None:
     """Rows come back best first, with their scores."""
-    (tmp_path / "tickets.csv").write_text("id,text\n1,The font is small\n2,My payment was lost\n")
+    (tmp_path / "tickets.csv").write_text(
+        "id,text\n1,The font is small\n2,My payment was lost\n"
+    )
     code, out = run("judge_frame.py", str(tmp_path / "tickets.csv"))
     rows = ['2,My payment was lost,0.9,judged,""', '1,The font is small,0.04,judged,""']
     assert (code, out.splitlines()) == (0, ["id,text,score,outcome,cause", *rows])

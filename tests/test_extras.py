@@ -31,7 +31,9 @@ def shop(plain: PlainEnvironment) -> Path:
     """A repository with one judged turn."""
     root = plain.home / "shop"
     root.mkdir()
-    (root / "cart.py").write_text('def total(items):\n    "Sum prices."\n    return sum(items)\n')
+    (root / "cart.py").write_text(
+        'def total(items):\n    "Sum prices."\n    return sum(items)\n'
+    )
     (root / "script.json").write_text(json.dumps({"default": 0.9}))
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     answered = plain.xscore(

@@ -12,7 +12,9 @@ from xscore.platform.errors import ExitCode, UsageError
 from xscore.platform.files import write_atomically
 
 
-def test_a_pipe_that_nobody_reads_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_nobody_reads_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Writing ends with an error instead of waiting."""
     monkeypatch.setattr(files, "READER_S", 0.1)
     pipe = tmp_path / "turn.html"

@@ -36,7 +36,9 @@ def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
     assert "+two = 22" in diff
 
 
-def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, trap: Path) -> None:
+def test_a_configured_filter_hook_or_monitor_does_not_run(
+    make_repo: MakeRepo, trap: Path
+) -> None:
     """A repository that brings its own .git/config cannot run code through us."""
     root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil diff=evil\n"})
     for key in (
@@ -92,7 +94,9 @@ def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
 
 
 @pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])
-def test_a_filter_of_an_odd_name_does_not_run(make_repo: MakeRepo, trap: Path, name: bytes) -> None:
+def test_a_filter_of_an_odd_name_does_not_run(
+    make_repo: MakeRepo, trap: Path, name: bytes
+) -> None:
     """A filter whose name cannot be passed on a command line stays off too."""
     root = make_repo({"a.py": "one = 1\n"})
     with (root / ".git" / "config").open("ab") as config:
@@ -120,7 +124,16 @@ def test_a_submodule_runs_nothing_of_its_own(
     (inner / "b.py").write_text("two = 2\n")
     commit_all(inner)
     root = make_repo({"a.py": "one = 1\n"})
-    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    git(
+        root,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(inner),
+        "sub",
+    )
     git(root, "commit", "-qm", "second")
     git(root, "config", "diff.submodule", "diff")
     git(root / "sub", "config", "diff.external", f"touch {trap}")
@@ -156,7 +169,9 @@ def test_signatures_are_not_checked_by_a_repositorys_program(
     assert [file.path for file in recent_commits(root)] == ["a.py"]
 
 
-def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
+def test_a_missing_object_is_not_fetched(
+    make_repo: MakeRepo, tmp_path: Path, trap: Path
+) -> None:
     """A partial clone that allows every protocol makes git start no transport, which could be any
     program."""
     root = make_repo({"a.py": "one = 1\n"})
@@ -207,4 +222,6 @@ def test_a_file_name_is_no_date(make_repo: MakeRepo) -> None:
     names = {"\x01abc.py", f"\x01{'9' * 200}"}
     root = make_repo(dict.fromkeys(names, "1\n"))
     assert {file.path for file in recent_commits(root)} == names
-    assert all(commit.committed_at < 10**18 for commit in commits_with_files(root, "HEAD", limit=9))
+    assert all(
+        commit.committed_at < 10**18 for commit in commits_with_files(root, "HEAD", limit=9)
+    )

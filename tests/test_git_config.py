@@ -70,7 +70,9 @@ def test_an_include_is_seen_wherever_git_sees_it(text: str) -> None:
     assert not includes_files("[core]\n\tbare = false\n[includes]\n\tx = 1\n")
 
 
-def test_an_include_behind_another_header_is_refused(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_an_include_behind_another_header_is_refused(
+    make_repo: MakeRepo, tmp_path: Path
+) -> None:
     """Git follows it, so the folder is read as a plain one."""
     root = make_repo({"a.py": "1\n"})
     (tmp_path / "more").write_text("[planted]\n\tword = yes\n")

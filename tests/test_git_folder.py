@@ -149,7 +149,9 @@ def test_a_plain_repository_a_worktree_and_a_submodule_are_asked(
     )
     git(root, "commit", "-qm", "second")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
-    git(root / "deps" / "sub", "worktree", "add", "-q", str(tmp_path / "subtree"), "-b", "third")
+    git(
+        root / "deps" / "sub", "worktree", "add", "-q", str(tmp_path / "subtree"), "-b", "third"
+    )
     for place, branch in (
         (root, "main"),
         (root / "deps/sub", "main"),
@@ -187,7 +189,9 @@ def test_the_check_costs_little(make_repo: MakeRepo) -> None:
     assert time.process_time() - start < 1
 
 
-def test_branch_files_that_lead_elsewhere_are_not_read(make_repo: MakeRepo, private: Path) -> None:
+def test_branch_files_that_lead_elsewhere_are_not_read(
+    make_repo: MakeRepo, private: Path
+) -> None:
     """A link, or a branch name with `..`, would show another file's first words as the branch."""
     folder = make_repo({"a.py": "1\n"}) / ".git"
     commit = git(folder.parent, "rev-parse", "HEAD")
@@ -245,7 +249,9 @@ def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path:
     git(root, "branch", "-m", "three")
     assert earlier_branch_names(root / ".git", "three") == ("feat/two", "one")
     assert (
-        earlier_branch_names(root / ".git", "main") == earlier_branch_names(root / ".git", "") == ()
+        earlier_branch_names(root / ".git", "main")
+        == earlier_branch_names(root / ".git", "")
+        == ()
     )
     git(root, "checkout", "-q", "main")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "three")

@@ -39,7 +39,8 @@ def test_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
     assert repository.path == tmp_path / "second"
     assert (repository.store_dir, repository.worktree) == (root / ".git" / "xscore", "second")
     assert (
-        repository.git_dir is not None and repository.git_dir.parent == root / ".git" / "worktrees"
+        repository.git_dir is not None
+        and repository.git_dir.parent == root / ".git" / "worktrees"
     )
 
 

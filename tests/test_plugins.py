@@ -40,7 +40,9 @@ def install_into(site: Path, module: str, **entries: str) -> None:
 
 
 @pytest.fixture
-def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Install:
+def install(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Install:
     """Install a module, an example or given text, for one test."""
     site = tmp_path_factory.mktemp("site")
     monkeypatch.syspath_prepend(str(site))
@@ -82,7 +84,13 @@ async def test_a_source_is_read_at_each_index_run(shop: Path, install: Install) 
             "title": "Discount twice",
             "body": "At checkout.",
         },
-        {"id": "T2", "state": "open", "by": "Bob", "title": "No receipt", "body": "None is sent."},
+        {
+            "id": "T2",
+            "state": "open",
+            "by": "Bob",
+            "title": "No receipt",
+            "body": "None is sent.",
+        },
     ]
     seen = []
     async with Pipeline.open(
@@ -112,7 +120,9 @@ async def test_a_source_is_read_at_each_index_run(shop: Path, install: Install) 
     assert len(events.notes) == 1 and "tickets failed: JSONDecodeError" in events.notes[0]
 
 
-def test_a_language_cuts_its_files_also_in_parsing_processes(shop: Path, install: Install) -> None:
+def test_a_language_cuts_its_files_also_in_parsing_processes(
+    shop: Path, install: Install
+) -> None:
     """Once enabled, its files are read again; a large one is parsed in another process."""
     site = install("language", languages="recipes = language:RECIPES")
     (shop / "cake.recipe").write_text("recipe sponge\n  6 eggs\n\nrecipe icing\n  sugar\n")
@@ -158,7 +168,9 @@ async def test_an_embedder_orders_the_judging(shop: Path, install: Install) -> N
     )
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.context("the discount is taken twice")
-        names = pipeline.store.connection.execute("SELECT DISTINCT embedder FROM vec").fetchall()
+        names = pipeline.store.connection.execute(
+            "SELECT DISTINCT embedder FROM vec"
+        ).fetchall()
         report = await pipeline.doctor()
     assert ("pairs:64",) in names and answer.selected
     assert any("pairs:64, of another package" in finding.detail for finding in report.findings)
@@ -193,7 +205,9 @@ async def test_a_broken_plugin_is_told_by_name(shop: Path, install: Install) -> 
         boosters="rude = rude:booster",
     )
     install(
-        "nothing", "connect = lambda model, settings: 1 / 0", providers="nothing = nothing:connect"
+        "nothing",
+        "connect = lambda model, settings: 1 / 0",
+        providers="nothing = nothing:connect",
     )
     turn = "Cart.add puts one thing into the cart"
     for settings, words in (
@@ -249,4 +263,6 @@ def test_each_kind_is_a_kind(install: Install) -> None:
     """An entry point of an unknown group is ignored."""
     install("language", languages="recipes = language:RECIPES", rubrics="x = language:RECIPES")
     assert "recipes" in installed()["languages"] and "rubrics" not in installed()
-    assert load_settings(repo_root=None, user_file=None, environ={}).settings.plugins.enabled == ()
+    assert (
+        load_settings(repo_root=None, user_file=None, environ={}).settings.plugins.enabled == ()
+    )

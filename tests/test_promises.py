@@ -89,10 +89,15 @@ def test_a_module_that_calls_itself_pure_is_held_to_it() -> None:
         "importlinter"
     ]["contracts"]
     held = {
-        module for rule in rules if rule["type"] == "forbidden" for module in rule["source_modules"]
+        module
+        for rule in rules
+        if rule["type"] == "forbidden"
+        for module in rule["source_modules"]
     }
     pure_modules = {
-        module_of(path) for path, facts in facts_by_path().items() if PURE.search(facts.docstring)
+        module_of(path)
+        for path, facts in facts_by_path().items()
+        if PURE.search(facts.docstring)
     }
     assert len(pure_modules) > 10
     loose = {
@@ -150,7 +155,9 @@ def test_names_say_what_their_values_are(trees: tuple[str, ...]) -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     """A module opens with a docstring."""
-    assert [module_of(path) for path, facts in facts_by_path().items() if not facts.docstring] == []
+    assert [
+        module_of(path) for path, facts in facts_by_path().items() if not facts.docstring
+    ] == []
 
 
 def test_exceptions_are_caught_whole_only_at_the_edge() -> None:

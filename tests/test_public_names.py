@@ -33,7 +33,9 @@ def test_importing_loads_the_package_and_nothing_else() -> None:
         "import sys; before = set(sys.modules); import xscore; print(sorted(set(sys.modules) -"
         " before))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "['xscore']\n"
 
 
@@ -42,7 +44,14 @@ def test_importing_loads_the_package_and_nothing_else() -> None:
 def test_a_type_checker_knows_every_type() -> None:
     """Every exported symbol has a type, so that all type checkers agree."""
     folder = Path(xscore.__file__).parents[1]
-    command = [sys.executable, "-m", "basedpyright", "--verifytypes", "xscore", "--ignoreexternal"]
+    command = [
+        sys.executable,
+        "-m",
+        "basedpyright",
+        "--verifytypes",
+        "xscore",
+        "--ignoreexternal",
+    ]
     # It asks the first `python` for packages.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(

@@ -61,7 +61,8 @@ def test_every_command_shown_parses(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["frobnicate", "memory nosuch", "memory list --nosuch", "decision add", "graph no x"]
+    "line",
+    ["frobnicate", "memory nosuch", "memory list --nosuch", "decision add", "graph no x"],
 )
 def test_what_is_not_there_does_not_parse(line: str) -> None:
     """The test above can fail: for a command, one in a group, an option, a missing argument."""
@@ -102,7 +103,9 @@ def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
         line.strip("| ").split(" | ")
         for line in README[README.index("| memories |") :].splitlines()
     ]
-    heads, _, *computed = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[:3])
+    heads, _, *computed = (
+        line.strip("| ").split(" | ") for line in done.stdout.splitlines()[:3]
+    )
     assert (table[0], table[2][:-1]) == (heads, computed[0][:-1])
     for cells in table[3:5]:
         times = int(cells[0].replace(",", "")) / 1_000

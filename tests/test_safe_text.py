@@ -28,7 +28,9 @@ def test_escapes_are_shown_not_sent() -> None:
     """Colours, titles, overrides of direction and invalid code points are shown; lines and tabs
     stay."""
     hostile = f"a\x1b[31m\x1b]0;title\x07\rb\x9b2J{BIDI}c"
-    assert escape_controls(hostile) == "a\\x1b[31m\\x1b]0;title\\x07\\x0db\\x9b2J\\u202e\\u2066c"
+    assert (
+        escape_controls(hostile) == "a\\x1b[31m\\x1b]0;title\\x07\\x0db\\x9b2J\\u202e\\u2066c"
+    )
     assert escape_controls("a\u2028b\ufffec\ufdd0") == "a\\u2028b\\ufffec\\ufdd0"
     assert escape_controls("def f():\n\treturn 1\n") == "def f():\n\treturn 1\n"
 
@@ -64,7 +66,9 @@ def test_json_survives_and_is_safe(text: str) -> None:
     assert json.loads(safe_json({"text": text}, ascii_only=True))["text"] == text
 
 
-@pytest.mark.parametrize("character", [*UNSEEN.values(), *MOVING.values()], ids=[*UNSEEN, *MOVING])
+@pytest.mark.parametrize(
+    "character", [*UNSEEN.values(), *MOVING.values()], ids=[*UNSEEN, *MOVING]
+)
 def test_what_is_not_seen_is_written_out(character: str) -> None:
     """Every kind is escaped on a terminal and in JSON, alone and in a run, and after what needs one
     of another kind."""
@@ -98,7 +102,9 @@ def test_no_format_character_is_forgotten() -> None:
     has a shape."""
     codes = range(sys.maxunicode + 1)
     formats = {
-        code for code in codes if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        code
+        for code in codes
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     }
     assert {
         code for code in formats - SIGNS if one_line(f"a{chr(code)}") == f"a{chr(code)}"
@@ -134,7 +140,9 @@ def test_a_run_after_a_symbol_hides_nothing() -> None:
 
 
 @given(
-    st.lists(st.text(alphabet=st.sampled_from(f"{POISON}{NEEDED}".replace("\r", "")), max_size=4))
+    st.lists(
+        st.text(alphabet=st.sampled_from(f"{POISON}{NEEDED}".replace("\r", "")), max_size=4)
+    )
 )
 def test_pieces_of_a_stream_are_escaped_like_the_whole(pieces: list[str]) -> None:
     """An emoji that comes in two pieces stays one, and no cut lets a character through."""

@@ -86,14 +86,18 @@ def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
 def test_values_out_of_range_are_refused_with_their_source(value: str) -> None:
     """A threshold outside 0..1, or NaN, is a usage error that names the variable."""
     with pytest.raises(UsageError, match="XSCORE_SELECTION_THRESHOLD"):
-        load_settings(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": value})
+        load_settings(
+            repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": value}
+        )
 
 
 def test_a_threshold_is_a_number_or_a_table_by_kind(tmp_path: Path) -> None:
     """Each kind of memory may have its own, in a file or the environment; an unknown kind is
     refused."""
     table = "[selection.threshold]\ncode = 0.7\n'typesafe/doc' = 0.6\n"
-    read = load_settings(repo_root=None, user_file=write(tmp_path / "user.toml", table), environ={})
+    read = load_settings(
+        repo_root=None, user_file=write(tmp_path / "user.toml", table), environ={}
+    )
     assert read.settings.selection.threshold == {"code": 0.7, "typesafe/doc": 0.6}
     every = ",".join(f"{kind}=0.5" for kind in (*Kind, "default", "code"))
     read = load_settings(
@@ -101,7 +105,9 @@ def test_a_threshold_is_a_number_or_a_table_by_kind(tmp_path: Path) -> None:
     )
     assert read.settings.selection.threshold == dict.fromkeys((*Kind, "default", "code"), 0.5)
     flags = {"selection.threshold": "0.4"}
-    read = load_settings(repo_root=None, user_file=tmp_path / "user.toml", environ={}, flags=flags)
+    read = load_settings(
+        repo_root=None, user_file=tmp_path / "user.toml", environ={}, flags=flags
+    )
     assert read.settings.selection.threshold == 0.4
     for wrong in ("docs=0.5", "doc=1.5", "doc=much"):
         with pytest.raises(UsageError, match="XSCORE_SELECTION_THRESHOLD"):
@@ -112,7 +118,9 @@ def test_a_threshold_is_a_number_or_a_table_by_kind(tmp_path: Path) -> None:
 
 def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path) -> None:
     """P01: the key is masked when settings are printed, and refused in a file."""
-    loaded = load_settings(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"})
+    loaded = load_settings(
+        repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"}
+    )
     assert loaded.settings.openai.api_key.reveal() == "k-123456"
     assert "k-123456" not in repr(loaded)
     user = write(tmp_path / "user.toml", "[openai]\napi_key = 'k-1'\n")
@@ -129,7 +137,9 @@ def test_flags_as_text_are_validated_too() -> None:
     )
     assert loaded.settings.budget.max_usd == Decimal("0.10")
     with pytest.raises(UsageError, match="flag"):
-        load_settings(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "ten"})
+        load_settings(
+            repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "ten"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +231,9 @@ def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
 def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
     """A variable that sets nothing is a warning with the nearest name, and changes nothing."""
     loaded = load_settings(
-        repo_root=None, user_file=None, environ={"XSCORE_JUDGE_MODLE": "lexical", "XSCOREX": "1"}
+        repo_root=None,
+        user_file=None,
+        environ={"XSCORE_JUDGE_MODLE": "lexical", "XSCOREX": "1"},
     )
     (warning,) = loaded.warnings
     assert "XSCORE_JUDGE_MODLE" in warning and warning.endswith("XSCORE_JUDGE_MODEL")
@@ -259,7 +271,9 @@ def test_lists_and_tables_fit_into_the_environment() -> None:
         "governance": 0.05,
     }
     with pytest.raises(UsageError, match="XSCORE_BUNDLE_CEILINGS"):
-        load_settings(repo_root=None, user_file=None, environ={"XSCORE_BUNDLE_CEILINGS": "session"})
+        load_settings(
+            repo_root=None, user_file=None, environ={"XSCORE_BUNDLE_CEILINGS": "session"}
+        )
 
 
 def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(
@@ -306,7 +320,8 @@ def test_the_default_model_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("yes", True), ("ON", True), ("True", True), ("0", False), ("no", False)]
+    ("text", "expected"),
+    [("yes", True), ("ON", True), ("True", True), ("0", False), ("no", False)],
 )
 def test_a_switch_in_the_environment(text: str, expected: bool) -> None:
     """A switch accepts the usual words."""
@@ -322,7 +337,9 @@ def test_every_setting_is_read_somewhere() -> None:
     """Every setting is read outside `settings`, so that a forgotten one is noticed."""
     package = Path(xscore.__file__).parent
     sources = [
-        path.read_text("utf-8") for path in package.rglob("*.py") if "settings" not in path.parts
+        path.read_text("utf-8")
+        for path in package.rglob("*.py")
+        if "settings" not in path.parts
     ]
     unread = [
         name

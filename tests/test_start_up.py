@@ -190,7 +190,12 @@ def test_a_hook_as_agents_run_it_loads_no_command_line(
     assert not HEAVY & modules
     if "click" not in modules:
         check_own_modules(modules, limit=143)
-        unused = {"typing_extensions", "inspect", "shutil", "xscore.extensions.agents.tool_gate"}
+        unused = {
+            "typing_extensions",
+            "inspect",
+            "shutil",
+            "xscore.extensions.agents.tool_gate",
+        }
         unused |= {"hashlib", "_hashlib", "hmac", "msgspec.inspect", "textwrap"}
         unused |= {"ipaddress", "locale"}
         assert unused & modules == set()

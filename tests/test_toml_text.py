@@ -20,7 +20,9 @@ HOSTILE_TEXTS: dict[str, Callable[[], str]] = {
     "keys in a string's last line": lambda: (
         'x = ["""\n\'""", {' + ".".join("a" * 40_000) + " = 1}]\n"
     ),
-    "many dotted keys": lambda: "".join(f"{'.'.join('a' * 10)}.k{n} = 1\n" for n in range(40_000)),
+    "many dotted keys": lambda: "".join(
+        f"{'.'.join('a' * 10)}.k{n} = 1\n" for n in range(40_000)
+    ),
     "many tables": lambda: "".join(f"[[{'.'.join('a' * 10)}]]\n" for n in range(40_000)),
     "many values": lambda: f"x = [{'[{a=1}],' * 100_000}]\n",
     "escapes that never close": lambda: 'x = "' + '\\"' * 450_000,
@@ -47,11 +49,15 @@ def test_a_hostile_text_costs_little(kind: str) -> None:
 def test_what_projects_write_is_read() -> None:
     """A name of the most parts, dots in values, and long lists are no reason to refuse a file."""
     name = ".".join("a" * MOST_PARTS)
-    assert parse_toml(f"{name} = 1\n") == parse_toml(f" [ {name.removesuffix('.a')} ]\n'a' = 1\n")
+    assert parse_toml(f"{name} = 1\n") == parse_toml(
+        f" [ {name.removesuffix('.a')} ]\n'a' = 1\n"
+    )
     requirements = ", ".join(
         f'"package-{number} == 1.0.{number}"' for number in range(MOST_DOTS // 2)
     )
-    assert len(parse_toml(f"dependencies = [{requirements}]\n")["dependencies"]) == MOST_DOTS // 2
+    assert (
+        len(parse_toml(f"dependencies = [{requirements}]\n")["dependencies"]) == MOST_DOTS // 2
+    )
     lines = "".join(f"k{number} = 1\n" for number in range(MOST_ITEMS // 2))
     assert len(parse_toml(lines)) == MOST_ITEMS // 2
     prose = '"""\n' + "A line. With. Some. Full. Stops. In. It.\n" * 500 + '"""'
@@ -83,4 +89,6 @@ def test_a_refusal_says_what_is_too_much(tmp_path: Path, text: str, sentence: st
     (tmp_path / "pyproject.toml").write_text(f"{text}\n# xscore\n")
     loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert loaded.settings == Settings()
-    assert [warning for warning in loaded.warnings if sentence in warning] == list(loaded.warnings)
+    assert [warning for warning in loaded.warnings if sentence in warning] == list(
+        loaded.warnings
+    )

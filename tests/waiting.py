@@ -40,7 +40,9 @@ class Attempt:
     Every assertion in it fails the test at once. Only `needs` lets a slower attempt follow.
     """
 
-    def __init__(self, number: int, slowness: int, earlier: list[str], *, is_last: bool) -> None:
+    def __init__(
+        self, number: int, slowness: int, earlier: list[str], *, is_last: bool
+    ) -> None:
         self.number = number
         self.slowness = slowness
         """How many times as long as in the first attempt everything takes."""
@@ -57,7 +59,10 @@ class Attempt:
         return self
 
     def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+        self,
+        _: type[BaseException] | None,
+        error: BaseException | None,
+        __: TracebackType | None,
     ) -> bool:
         if not isinstance(error, TooSlowError):
             return False

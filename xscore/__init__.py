@@ -4,7 +4,8 @@ what matters.
 The names below are imported when they are first used: `import xscore` itself costs nothing.
 """
 
-TYPE_CHECKING = False  # type checkers take it for true; importing `typing` would double the start
+# Type checkers take it for true; importing `typing` would double the start.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from xscore.extensions.lists.interface import JudgeOptions, judge, judge_async, judge_stream
     from xscore.extensions.lists.results import JudgedItem, JudgedItems, ListReceipt

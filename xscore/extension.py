@@ -125,7 +125,8 @@ def enabled_plugins(kind: str, settings: "Settings") -> dict[str, Any]:
     for name in names:
         if name not in offered:
             raise UsageError(
-                f"plugins.enabled names `{name}`, which no package offers", hint=_name_all(offered)
+                f"plugins.enabled names `{name}`, which no package offers",
+                hint=_name_all(offered),
             )
     plugins = by_kind[kind]
     return {name: _import(plugins[name], ENABLED_SETTING) for name in names if name in plugins}

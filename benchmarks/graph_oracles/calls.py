@@ -25,7 +25,11 @@ def calls_of(tree: ast.Module) -> Iterator[tuple[int, int, str]]:
             if isinstance(function, ast.Name):
                 yield function.lineno, function.col_offset, "plain"
             elif isinstance(function, ast.Attribute):
-                yield function.end_lineno, function.end_col_offset - len(function.attr), "method"
+                yield (
+                    function.end_lineno,
+                    function.end_col_offset - len(function.attr),
+                    "method",
+                )
 
 
 def main() -> None:
@@ -44,7 +48,8 @@ def main() -> None:
                 targets = script.goto(line, column, follow_imports=True)
                 # `Str = String` is the class that it names.
                 named = [
-                    target.infer() if target.type == "statement" else [target] for target in targets
+                    target.infer() if target.type == "statement" else [target]
+                    for target in targets
                 ]
             # Jedi fails in many ways on code it cannot follow: the call is then left out.
             except Exception:

@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, Index, TranslationUnit, TranslationUnitLoadError, conf
+from clang.cindex import (
+    Cursor,
+    CursorKind,
+    Index,
+    TranslationUnit,
+    TranslationUnitLoadError,
+    conf,
+)
 
 SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++"})
 HEADER_FOLDERS = (
@@ -48,7 +55,10 @@ def header_flags() -> list[str]:
     done = subprocess.run(
         ["g++", "-xc++", "-E", "-v", "/dev/null"], check=True, capture_output=True, text=True
     ).stderr.split("\n")
-    begin, end = done.index("#include <...> search starts here:"), done.index("End of search list.")
+    begin, end = (
+        done.index("#include <...> search starts here:"),
+        done.index("End of search list."),
+    )
     return [f"-isystem{row.strip()}" for row in done[begin + 1 : end]]
 
 
@@ -92,13 +102,18 @@ class Oracle:
         at = cursor.location.line if name is None else name.location.line
         if not path:
             return
-        if called is not None and called.kind in (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR):
+        if called is not None and called.kind in (
+            CursorKind.CONSTRUCTOR,
+            CursorKind.DESTRUCTOR,
+        ):
             holder = called.semantic_parent
             self._add(path, cursor.location.line, called, called.spelling, "type")
             self._add(path, cursor.location.line, holder, holder.spelling, "type")
         elif called is not None and (called.kind in FUNCTIONS or called.kind in METHODS):
             is_method = (
-                name is not None and name.kind is CursorKind.MEMBER_REF_EXPR and _has_object(name)
+                name is not None
+                and name.kind is CursorKind.MEMBER_REF_EXPR
+                and _has_object(name)
             )
             self._add(path, at, called, called.spelling, "method" if is_method else "plain")
         elif name is not None and name.kind is CursorKind.OVERLOADED_DECL_REF:

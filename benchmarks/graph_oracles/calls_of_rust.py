@@ -40,7 +40,8 @@ def features_of(root: Path) -> set[str]:
     for _ in features:
         for name, needs in features.items():
             if any(
-                need.removeprefix("dep:").partition("/")[0].rstrip("?") in outside for need in needs
+                need.removeprefix("dep:").partition("/")[0].rstrip("?") in outside
+                for need in needs
             ):
                 outside.add(name)
     return set(features) - outside
@@ -57,7 +58,9 @@ def functions(root: Path) -> tuple[dict[tuple[str, str], list[Place]], dict[str,
                 blocks.pop()
             if (opened := _BLOCK.match(line)) and not line.rstrip().endswith((";", "}")):
                 names = (
-                    (opened["own"],) if opened["own"] else (opened["type"], opened["trait"] or "")
+                    (opened["own"],)
+                    if opened["own"]
+                    else (opened["type"], opened["trait"] or "")
                 )
                 blocks.append((opened["indent"], tuple(_last(name) for name in names)))
             elif named := _FUNCTION.match(line):
@@ -113,7 +116,8 @@ def target_of(
 def print_macros(root: Path) -> None:
     """Print the uses of the crate's own macros, of which the intermediate form has none left."""
     lines = {
-        path: path.read_text("utf-8").split("\n") for path in sorted((root / "src").rglob("*.rs"))
+        path: path.read_text("utf-8").split("\n")
+        for path in sorted((root / "src").rglob("*.rs"))
     }
     defined = []
     for path, rows in lines.items():

@@ -40,7 +40,9 @@ model = LM(
 )
 lotus.settings.configure(lm=model, enable_cache=cached)
 numbers = list(range(candidates.COUNT))
-frame = pd.DataFrame({"number": numbers, "code": [candidates.text(number) for number in numbers]})
+frame = pd.DataFrame(
+    {"number": numbers, "code": [candidates.text(number) for number in numbers]}
+)
 kept = frame.sem_filter(f"{{code}} is needed to answer: {candidates.TASK}")
 passed = set(kept["number"].tolist())
 result.write_text(json.dumps({str(number): number in passed for number in numbers}))

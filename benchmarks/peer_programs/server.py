@@ -122,7 +122,9 @@ def _for_xscore(body: dict[str, Any], prompt: str, numbers_asked: list[int]) -> 
         elif numbers[0] in numbers_asked:
             scores[memory.id] = candidates.score(numbers[0])
     named = [
-        {"id": id_, "reason": "it is on the list"} for id_, score in scores.items() if score >= 30
+        {"id": id_, "reason": "it is on the list"}
+        for id_, score in scores.items()
+        if score >= 30
     ]
     return json.dumps({"scores": scores, "reasons": named})
 
@@ -170,7 +172,11 @@ def _envelope(body: dict[str, Any], text: str) -> dict[str, Any]:
         "created": 1,
         "model": body["model"],
         "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop",
+            }
         ],
         "usage": {
             "prompt_tokens": input_tokens,

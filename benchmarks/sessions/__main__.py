@@ -97,7 +97,9 @@ def main() -> int:
             for repeat in range(options.repeats):
                 # Side by side in time, so that a slow hour hits all.
                 for condition in options.conditions.split(","):
-                    file = options.out / f"{options.agent}-{task.name}-{condition}-{repeat}.jsonl"
+                    file = (
+                        options.out / f"{options.agent}-{task.name}-{condition}-{repeat}.jsonl"
+                    )
                     head = {
                         "kind": "session",
                         "agent": options.agent,
@@ -134,7 +136,9 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
         indexed = time.monotonic()
         session = Session(task.prompt, head["condition"], repository, beside)
         command = agent.command(session)
-        exit_code, output, errors = run_agent(command, repository, {**environ, **agent.variables})
+        exit_code, output, errors = run_agent(
+            command, repository, {**environ, **agent.variables}
+        )
         seconds = time.monotonic() - indexed
         # Of a bare session, which has no store, it is nothing.
         report = [PROGRAM, "report", "--json"]
@@ -159,7 +163,9 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
     )
 
 
-def remember_before(task: Task, repository: Path, beside: Path, environ: dict[str, str]) -> None:
+def remember_before(
+    task: Task, repository: Path, beside: Path, environ: dict[str, str]
+) -> None:
     """State the task's facts, and import its chats as a user imports past sessions."""
     settings = {**environ, "CLAUDE_CONFIG_DIR": str(beside / "claude")}
     folder = beside / "claude" / "projects" / "past"
@@ -221,7 +227,9 @@ def take_files(task: Task, place: Path) -> None:
     subprocess.run(["sh", "-ec", _TAKE, "take", place, source, task.commit], check=True)
 
 
-def run_agent(command: list[str], folder: Path, environ: dict[str, str]) -> tuple[int, str, str]:
+def run_agent(
+    command: list[str], folder: Path, environ: dict[str, str]
+) -> tuple[int, str, str]:
     """Run an agent to its end or out of time; return its exit code, output and errors."""
     pipes: dict[str, Any] = {
         "stdin": subprocess.DEVNULL,
@@ -249,7 +257,12 @@ def checked(task: Task, repository: Path) -> dict[str, Any]:
     command = [sys.executable, "-c", "\n".join(task.check)]
     try:
         subprocess.run(
-            command, cwd=repository, env=environ, capture_output=True, timeout=CHECK_S, check=True
+            command,
+            cwd=repository,
+            env=environ,
+            capture_output=True,
+            timeout=CHECK_S,
+            check=True,
         )
     except subprocess.CalledProcessError as error:
         return {"passed": False, "check": error.stderr[-2_000:].decode("utf-8", "replace")}

@@ -61,7 +61,9 @@ class Session(Struct, frozen=True):
 
     def servers(self, client: str) -> dict[str, Any]:
         """Return name -> MCP server of this condition."""
-        return {SERVER: server_entry(CLIENTS[client], PROGRAM)} if self.condition == "mcp" else {}
+        return (
+            {SERVER: server_entry(CLIENTS[client], PROGRAM)} if self.condition == "mcp" else {}
+        )
 
     def claude_files(self) -> tuple[str, str]:
         """Write settings and servers as Claude Code reads them; return their paths."""
@@ -93,7 +95,8 @@ class Agent(Struct, frozen=True):
 def records_of(output: str) -> list[dict[str, Any]]:
     """Return each line of an agent's output: its JSON, or its text."""
     return [
-        json.loads(line) if line.startswith("{") else {"text": line} for line in output.splitlines()
+        json.loads(line) if line.startswith("{") else {"text": line}
+        for line in output.splitlines()
     ]
 
 
@@ -130,7 +133,9 @@ def _claude(session: Session) -> list[str]:
 def _codex(session: Session) -> list[str]:
     config = {f"mcp_servers.{name}": entry for name, entry in session.servers("codex").items()}
     config |= {f"hooks.{event}": groups for event, groups in session.hooks("codex").items()}
-    options = [word for name, value in config.items() for word in ("-c", f"{name}={_toml(value)}")]
+    options = [
+        word for name, value in config.items() for word in ("-c", f"{name}={_toml(value)}")
+    ]
     # The hooks are our own.
     trust = ["--dangerously-bypass-hook-trust"] if session.condition in MEMORY else []
     words = (
@@ -150,7 +155,9 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
     return (
-        "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+        "[" + ", ".join(map(_toml, value)) + "]"
+        if isinstance(value, list)
+        else json.dumps(value)
     )
 
 

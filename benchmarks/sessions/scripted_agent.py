@@ -29,7 +29,9 @@ def main() -> None:
     say(type="context", text=context)
     named, read = re.findall(r"[\w./-]+\.py", context), len(sys.argv[1]) + len(context)
     files = sorted(map(str, Path().rglob("*.py")))
-    for path in sorted(files, key=lambda file: named.index(file) if file in named else len(named)):
+    for path in sorted(
+        files, key=lambda file: named.index(file) if file in named else len(named)
+    ):
         text = Path(path).read_text()
         read += len(text)
         say(type="tool_use", name="Edit" if old in text else "Read", path=path)
@@ -56,7 +58,9 @@ def asked_hook(hook: dict[str, Any], task: str) -> str:
         check=True,
     )
     return str(
-        json.loads(done.stdout or "{}").get("hookSpecificOutput", {}).get("additionalContext", "")
+        json.loads(done.stdout or "{}")
+        .get("hookSpecificOutput", {})
+        .get("additionalContext", "")
     )
 
 

@@ -10,5 +10,8 @@ query in `query`.
 from xscore.indexer.languages import FileShape, Language
 
 RECIPES = Language(
-    name="recipes", shape=FileShape.BLOCKS, claims=".recipe Recipefile", begins=r"(recipe)\s+(\S+)"
+    name="recipes",
+    shape=FileShape.BLOCKS,
+    claims=".recipe Recipefile",
+    begins=r"(recipe)\s+(\S+)",
 )

@@ -20,7 +20,9 @@ async def main() -> None:
         report = build_report([ledger], ReportQuery(lines=None), now=store.clock())
     usd_per_kept = (pl.col("cost_usd") / pl.col("kept")).alias("usd_per_kept")
     table = report_table(report).with_columns(usd_per_kept)
-    sys.stdout.write(table.select("turn", "task", "kept", "cost_usd", "usd_per_kept").write_csv())
+    sys.stdout.write(
+        table.select("turn", "task", "kept", "cost_usd", "usd_per_kept").write_csv()
+    )
 
 
 asyncio.run(main())

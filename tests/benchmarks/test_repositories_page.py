@@ -12,7 +12,9 @@ def test_the_page_has_the_form_of_its_script() -> None:
     kinds that add up."""
     page = PAGE.read_text("utf-8")
     assert page.startswith(f"{INTRODUCTION}\n{as_row(*HEADS)}\n|{'---|' * len(HEADS)}\n")
-    table = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| [")]
+    table = [
+        line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| [")
+    ]
     assert len(table) == len(REPOSITORIES) == page.count("\n| [")
     for (place, language, *figures), repository in zip(table, REPOSITORIES, strict=True):
         assert (

@@ -42,7 +42,13 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     with database.transaction(connection):
         judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
     stats = look(connection, path)
-    assert (stats.judgments, stats.turns, stats.reasons, stats.unreachable, stats.quarantined) == (
+    assert (
+        stats.judgments,
+        stats.turns,
+        stats.reasons,
+        stats.unreachable,
+        stats.quarantined,
+    ) == (
         8,
         3,
         8,
@@ -70,7 +76,11 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
 
 def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
     """Model turns are counted by the time they were asked; jobs are counted separately."""
-    for turn, days, candidates, cached in (("a", 1, 10, 9), ("b", 20, 10, 0), ("c", 100, 20, 20)):
+    for turn, days, candidates, cached in (
+        ("a", 1, 10, 9),
+        ("b", 20, 10, 0),
+        ("c", 100, 20, 20),
+    ):
         asked(connection, turn, NOW - days * DAY)
         figures(connection, f"t_{turn}j1", candidates, cached)
     asked(connection, "lexical", NOW)

@@ -83,7 +83,8 @@ def test_one_under_another_name_is_ignored(connection: Connection) -> None:
 def test_it_says_what_the_cut_stands_for() -> None:
     """In one line, for status and explain."""
     assert (
-        MEASURED.in_words() == "0.63 ≈ recall 0.86 (0.79–0.92) on 120 past commits, doc cut at 0.61"
+        MEASURED.in_words()
+        == "0.63 ≈ recall 0.86 (0.79–0.92) on 120 past commits, doc cut at 0.61"
     )
     assert MEASURED.share("doc", 0.5) == pytest.approx(0.25)
     usual = Thresholds(0.7, {"doc": 0.5, "test": 0.8})

@@ -45,7 +45,9 @@ def opened(commits: GroupCommit, **options: Any) -> StoredClaims:
     return StoredClaims(commits, turn_key="t", judge=JUDGE, **options)
 
 
-async def claim(claims: StoredClaims, *packs: Sequence[str], at_most: int = 9) -> list[ClaimResult]:
+async def claim(
+    claims: StoredClaims, *packs: Sequence[str], at_most: int = 9
+) -> list[ClaimResult]:
     """Claim some packs."""
     return await claims.claim(packs, at_most=at_most)
 
@@ -102,7 +104,10 @@ async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
         await claim(first, FIRST, SECOND)
         first.release(["aa", "bb"])
         second.release(["cc"])
-        assert shares(await claim(second, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
+        assert shares(await claim(second, FIRST, SECOND)) == [
+            ClaimState.OURS,
+            ClaimState.THEIRS,
+        ]
 
 
 async def test_no_more_is_claimed_than_asked_for(
@@ -197,7 +202,9 @@ async def test_a_process_id_of_another_place_says_nothing(
     assert shares(await claim(second, FIRST)) == [ClaimState.THEIRS]
 
 
-async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
+async def test_one_that_could_not_say_goodbye_is_gone(
+    path: Path, connection: Connection
+) -> None:
     """A runner whose end could not be written (full disk) holds no claims, even if its process
     lives on."""
     async with GroupCommit(path) as commits:

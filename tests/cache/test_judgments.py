@@ -70,7 +70,8 @@ def test_scores_come_back_exactly(score_by_hash: dict[str, float]) -> None:
             connection, [Judgment(digest, score) for digest, score in score_by_hash.items()]
         )
         assert {
-            digest: judgment.score for digest, judgment in read_judgments(connection, NAMES).items()
+            digest: judgment.score
+            for digest, judgment in read_judgments(connection, NAMES).items()
         } == score_by_hash
         connection.close()
 
@@ -115,7 +116,9 @@ def _read(path: Path) -> str:
 def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> None:
     """If the turn index is torn, judgments are refused instead of being filed under the wrong
     turn."""
-    connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
+    connection.execute(
+        "CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END"
+    )
     with pytest.raises(StoreDamaged, match="index of turns"):
         write_judgments(connection, [Judgment("aa", 0.5)])
 
@@ -135,7 +138,9 @@ def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> 
         "UPDATE judgment SET pack = x'00' WHERE content_id = 3",
     ],
 )
-def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, change: str) -> None:
+def test_a_changed_judgment_does_not_fit_its_checksum(
+    connection: Connection, change: str
+) -> None:
     """A score, prior, place or content altered to another valid value is damage, never another
     judgment."""
     write_judgments(connection, judgments(0, 5))

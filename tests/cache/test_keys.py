@@ -100,17 +100,23 @@ def test_every_part_of_a_judge_is_in_its_key() -> None:
 
 def test_keys_do_not_drift() -> None:
     """The keys of paid judgments are pinned: changing them here would make every user pay again."""
-    assert turn_key("<turn>\n<task>fix it</task>\n</turn>") == "268496029136718f96f83f44e003e8ab"
+    assert (
+        turn_key("<turn>\n<task>fix it</task>\n</turn>") == "268496029136718f96f83f44e003e8ab"
+    )
     assert judge_key(JUDGE) == "ff5852742200651bab66bfb6df01952b"
 
 
 @pytest.mark.parametrize(
-    "unit", ["a", "\n", " ", "(", "1:", "at ", " a.b", "x.y:1 ", "/tmp/", 'File "', "1.11 ", "\t\n"]
+    "unit",
+    ["a", "\n", " ", "(", "1:", "at ", " a.b", "x.y:1 ", "/tmp/", 'File "', "1.11 ", "\t\n"],
 )
 @pytest.mark.verify
 def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times the CPU, whatever it repeats, so a paste cannot
     hang a turn."""
     assert_growth(
-        lambda times: normalise_turn_text(unit * times + "x"), small=5_000, large=40_000, at_most=24
+        lambda times: normalise_turn_text(unit * times + "x"),
+        small=5_000,
+        large=40_000,
+        at_most=24,
     )

@@ -81,7 +81,10 @@ def enter(connection: Connection, table: str, **values: object) -> None:
 
 def job(connection: Connection, turn_key: str, *, ended_at: float | None = None) -> None:
     """Insert a job with one question."""
-    name, job_fields = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
+    name, job_fields = (
+        f"b_{turn_key}",
+        {"created_at": 5.0, "ended_at": ended_at, "candidates": 1},
+    )
     enter(
         connection,
         "job",
@@ -118,7 +121,9 @@ def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
     memories = remembered(connection, 2)
     for judge in ("aaaaaaaa11", "aaaaaaaa22", "bb33"):
         judged(connection, "turn", memories, judge)
-    assert prune_judgments(connection, PruneOptions(judges=["aaaaaaaa"]), now=NOW).of_judges == 4
+    assert (
+        prune_judgments(connection, PruneOptions(judges=["aaaaaaaa"]), now=NOW).of_judges == 4
+    )
     asked(connection, "turn", NOW, judge="bb33")
     connection.execute(
         "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached,"
@@ -126,13 +131,20 @@ def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
         " judge_s, select_s, primary_s, total_s) VALUES ('t_turnbb33', 'ask', 'openai:m', 1, 2, 2,"
         " 0, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)"
     )
-    assert prune_judgments(connection, PruneOptions(judges=["openai:m"]), now=NOW).of_judges == 2
+    assert (
+        prune_judgments(connection, PruneOptions(judges=["openai:m"]), now=NOW).of_judges == 2
+    )
     assert left(connection) == set()
 
 
 @pytest.mark.parametrize(
     ("judge", "error"),
-    [("", UsageError), ("a", UsageError), ("aaaaaaa", UsageError), ("openai:n", NothingMatched)],
+    [
+        ("", UsageError),
+        ("a", UsageError),
+        ("aaaaaaa", UsageError),
+        ("openai:n", NothingMatched),
+    ],
 )
 def test_a_slip_of_the_hand_names_no_judge(
     connection: Connection, judge: str, error: type[Exception]

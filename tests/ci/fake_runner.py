@@ -83,7 +83,9 @@ class ActionRun(Struct):
 
     def titles(self, level: str) -> list[str]:
         """Return the titles of this level."""
-        return [annotation.title for annotation in self.annotations if annotation.level == level]
+        return [
+            annotation.title for annotation in self.annotations if annotation.level == level
+        ]
 
 
 class Runner(Struct):
@@ -125,7 +127,9 @@ class Runner(Struct):
             "runner": {"temp": f"{NOT_HERE}/temp"},
             "steps": ran.steps,
         }
-        defaults = {name: str(field.get("default", "")) for name, field in ACTION["inputs"].items()}
+        defaults = {
+            name: str(field.get("default", "")) for name, field in ACTION["inputs"].items()
+        }
         context["inputs"] = {
             name: interpolate(field, context) for name, field in defaults.items()
         } | dict(inputs)
@@ -133,7 +137,8 @@ class Runner(Struct):
             if self._is_due(step, context, failed=ran.code != 0 or ran.cancelled):
                 self._do(step, context, ran, job)
         ran.outputs = {
-            name: interpolate(field["value"], context) for name, field in ACTION["outputs"].items()
+            name: interpolate(field["value"], context)
+            for name, field in ACTION["outputs"].items()
         }
         return ran
 
@@ -152,7 +157,8 @@ class Runner(Struct):
         ran.steps[name] = {"outputs": {}}
         if "uses" in step:
             with_ = {
-                key: interpolate(str(argument), context) for key, argument in step["with"].items()
+                key: interpolate(str(argument), context)
+                for key, argument in step["with"].items()
             }
             outputs = self._use(step["uses"].partition("@")[0], with_)
         elif name == "install" and not self.really_installs:
@@ -189,7 +195,9 @@ class Runner(Struct):
     def _shell(
         self, step: dict[str, Any], context: dict[str, Any], ran: ActionRun, job: dict[str, str]
     ) -> dict[str, str]:
-        script, output, summary = (self.temp / text for text in ("step.sh", "output", "summary"))
+        script, output, summary = (
+            self.temp / text for text in ("step.sh", "output", "summary")
+        )
         script.write_text(step["run"])
         output.write_text("")
         summary.write_text("")
@@ -200,10 +208,17 @@ class Runner(Struct):
             **job,
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_API_URL": self.api_url,
-            **{name: interpolate(str(text), context) for name, text in step.get("env", {}).items()},
+            **{
+                name: interpolate(str(text), context)
+                for name, text in step.get("env", {}).items()
+            },
         }
         running = subprocess.Popen(
-            words, cwd=self.workspace, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            words,
+            cwd=self.workspace,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         if step["id"] == "command":
             ran.cancelled = self._is_interrupted(running)
@@ -232,7 +247,9 @@ def interpolate(text: str, context: Mapping[str, Any]) -> str:
 def value(expression: str, context: Mapping[str, Any]) -> object:
     """Return the value of an expression; a missing one is an empty string."""
     tokens = _TOKEN.findall(expression.replace("always()", "'yes'"))
-    assert "".join(tokens) == re.sub(r"\s", "", expression.replace("always()", "'yes'")), expression
+    assert "".join(tokens) == re.sub(r"\s", "", expression.replace("always()", "'yes'")), (
+        expression
+    )
     words = [
         _WORDS.get(token, token) if token[0] in "'&|=!()" else repr(_look_up(token, context))
         for token in tokens

@@ -24,7 +24,8 @@ def report_of(ran: ActionRun) -> dict[str, Any]:
 def judged_on_main(runner: Runner) -> None:
     """Cache a store with every judgment of the questions, as a run on the default branch does."""
     assert (
-        run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode == 0
+        run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode
+        == 0
     )
     kept = runner.temp / "caches/main"
     shutil.copytree(store_dir(runner.workspace), kept)
@@ -47,7 +48,9 @@ def baseline_of(runner: Runner, **changed: Any) -> Path:
     """Write the figures of the latest run as a baseline, some of them changed."""
     path = runner.temp / "baseline.json"
     words = ("report", "--baseline", str(path), "--update-baseline")
-    assert run(*words, cwd=runner.workspace, environ={"XSCORE_TRUST_STORE": "1"}).returncode == 0
+    assert (
+        run(*words, cwd=runner.workspace, environ={"XSCORE_TRUST_STORE": "1"}).returncode == 0
+    )
     figures = json.loads(path.read_text())
     figures.update(changed)
     path.write_text(json.dumps(figures))

@@ -95,7 +95,9 @@ def test_no_expression_names_a_folder_of_the_machine() -> None:
     """In a container an expression names the host's folder, missing there: the shell reads its own
     variable."""
     assert (
-        re.findall(r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS))
+        re.findall(
+            r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS)
+        )
         == []
     )
 
@@ -108,7 +110,9 @@ def test_a_workflow_gives_the_action_what_it_takes(name: str) -> None:
     assert "pull_request_target" not in read[True]  # YAML takes `on` for a truth
     for job in read["jobs"].values():
         permissions = {"contents": "read"}
-        for inputs in (step["with"] for step in job["steps"] if OURS.match(step.get("uses", ""))):
+        for inputs in (
+            step["with"] for step in job["steps"] if OURS.match(step.get("uses", ""))
+        ):
             assert {"command"} <= set(inputs) <= set(ACTION["inputs"])
             permissions |= {"pull-requests": "write"} if inputs.get("comment") == "true" else {}
         assert job["permissions"] == permissions
@@ -140,7 +144,11 @@ def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
     old = binaries / "python3"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
-    environ = {"PATH": str(binaries), "RUNNER_TEMP": str(tmp_path), "GITHUB_ACTION_PATH": str(ROOT)}
+    environ = {
+        "PATH": str(binaries),
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_ACTION_PATH": str(ROOT),
+    }
     words = [str(shutil.which("bash")), str(ROOT / "ci/install.sh")]
     done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -122,7 +122,10 @@ def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
     with BillingServer(models=("gpt-4.1",)) as billing, vendor(billing) as environ:
         runner.environ |= environ
         ran = runner.use(
-            {"command": "eval questions.jsonl --pack-size 1 --concurrency 1", "max-usd": "0.005"}
+            {
+                "command": "eval questions.jsonl --pack-size 1 --concurrency 1",
+                "max-usd": "0.005",
+            }
         )
         assert (ran.code, ran.outputs["exit-code"]) == (4, "4"), ran.log
         assert 0 < billing.charged <= Decimal("0.005")

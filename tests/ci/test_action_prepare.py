@@ -28,7 +28,11 @@ from tests.conftest import MakeRepo, git
     ],
 )
 def test_who_may_save(
-    event_name: str, head: str | None, saves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    event_name: str,
+    head: str | None,
+    saves: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No event that runs a stranger's code may write a cache that the default branch reads."""
     payload = {"pull_request": {"number": 5, "head": {"repo": head and {"full_name": head}}}}

@@ -47,7 +47,9 @@ def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> 
     text = together("# kept 3\n" * 20_000, as_it_was(tmp_path / "out"), COMMENT_BYTES)
     assert len(text.encode()) <= COMMENT_BYTES
     assert "\r" not in text
-    report, _, printed = text.partition("<details><summary>What the command printed</summary>\n\n")
+    report, _, printed = text.partition(
+        "<details><summary>What the command printed</summary>\n\n"
+    )
     assert report.endswith("the page has the rest.\n\n")
     code, _, rest = printed.rpartition("\n\n</details>\n")
     assert rest == ""

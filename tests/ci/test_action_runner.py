@@ -36,7 +36,9 @@ def test_an_annotation_is_read_as_it_was_meant(title: str, message: str) -> None
     assert list(annotations(log.getvalue())) == [Annotation("error", title, message)]
 
 
-@pytest.mark.parametrize("value", ["", "a", "two\nlines", "a<<b", "x=y\nend-0\nz=1", "::error::x"])
+@pytest.mark.parametrize(
+    "value", ["", "a", "two\nlines", "a<<b", "x=y\nend-0\nz=1", "::error::x"]
+)
 def test_an_output_is_read_as_it_was_meant(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +74,10 @@ def test_a_note_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "words"),
     [
         ("eval q.jsonl", ["eval", "q.jsonl"]),
-        ("ask 'two words' --no-answer\n--quiet", ["ask", "two words", "--no-answer", "--quiet"]),
+        (
+            "ask 'two words' --no-answer\n--quiet",
+            ["ask", "two words", "--no-answer", "--quiet"],
+        ),
         ('ask "$(touch made) `id`; id > x"', ["ask", "$(touch made) `id`; id > x"]),
         ("context -- --json", ["context", "--", "--json"]),
     ],
@@ -181,7 +186,11 @@ def test_no_module_of_the_checkout_stands_in_for_ours(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("open('made', 'w')")
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci/__init__.py").write_text("open('made', 'w')")
-    environ = {"PYTHONPATH": str(ROOT), "EXIT_CODE": "0", "GITHUB_OUTPUT": str(tmp_path / "out")}
+    environ = {
+        "PYTHONPATH": str(ROOT),
+        "EXIT_CODE": "0",
+        "GITHUB_OUTPUT": str(tmp_path / "out"),
+    }
     words = [sys.executable, "-P", "-m", "ci.conclude"]
     done = subprocess.run(
         words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False

@@ -20,7 +20,9 @@ def locked(name: str) -> dict[str, str]:
         r"^(?=[a-z0-9])", (LOCKS / f"{name}.txt").read_text("utf-8"), flags=re.MULTILINE
     )
     return {
-        re.split(r"[=\[ ]", part)[0]: part for part in parts if part and not part.startswith("#")
+        re.split(r"[=\[ ]", part)[0]: part
+        for part in parts
+        if part and not part.startswith("#")
     }
 
 
@@ -75,7 +77,9 @@ def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_conten
     them."""
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]
     steps = jobs["publish"]["steps"]
-    signed = [step["with"] for step in steps if step.get("uses", "").startswith("actions/attest@")]
+    signed = [
+        step["with"] for step in steps if step.get("uses", "").startswith("actions/attest@")
+    ]
     assert [sorted(inputs) for inputs in signed] == [
         ["subject-path"],
         ["sbom-path", "subject-path"],

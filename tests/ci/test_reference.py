@@ -32,7 +32,10 @@ def test_every_command_and_option_is_documented() -> None:
             if getattr(parameter, "hidden", False):
                 continue  # of a process that xscore starts itself
             if isinstance(parameter, click.Argument):
-                assert parameter.human_readable_name.upper() in section.upper(), (path, parameter)
+                assert parameter.human_readable_name.upper() in section.upper(), (
+                    path,
+                    parameter,
+                )
                 continue
             longest = max(parameter.opts, key=len)
             names_it = re.compile(rf"{re.escape(longest)}(?![\w-])")

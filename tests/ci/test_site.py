@@ -36,7 +36,9 @@ class Links(HTMLParser):
 
 def build(source: Path, target: Path) -> "subprocess.CompletedProcess[str]":
     """Build the site of a folder as `make site` does."""
-    recipe = re.search(r"^site:.*\n\t(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    recipe = re.search(
+        r"^site:.*\n\t(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
+    )
     assert recipe and recipe[1].endswith(" --conf-dir ci/site . build/site")
     arguments = recipe[1].split()[1:-4]
     command = [
@@ -80,7 +82,9 @@ def test_every_internal_link_leads_somewhere(pages: dict[Path, Links]) -> None:
 
 def test_a_page_loads_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
     """Fonts, scripts and styles are files of the site; so is the search index."""
-    assert [load for links in pages.values() for load in links.loads if urlsplit(load).netloc] == []
+    assert [
+        load for links in pages.values() for load in links.loads if urlsplit(load).netloc
+    ] == []
     home = next(page for page in pages if page.name == "index.html").parent
     styles = "".join(style.read_text("utf-8") for style in home.rglob("*.css"))
     assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", styles)
@@ -101,5 +105,7 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode != 0
     assert (
-        "docs/gone.md" in done.stderr and "nowhere" in done.stderr and "start'" not in done.stderr
+        "docs/gone.md" in done.stderr
+        and "nowhere" in done.stderr
+        and "start'" not in done.stderr
     )

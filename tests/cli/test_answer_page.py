@@ -86,12 +86,18 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
     """Where lower memories were added, what scores more says why it was not; a copy is not
     named."""
     added = replace(MISS, id="m_3", score=0.1, threshold=0.5, placed_by="filled")
-    document = replace(MISS, kind="doc", path="README.md", entity="Usage", score=0.4, threshold=0.5)
+    document = replace(
+        MISS, kind="doc", path="README.md", entity="Usage", score=0.4, threshold=0.5
+    )
     copy = replace(document, id="m_4", kind="function", path="copy.py", entity="same")
-    answer = replace(ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy))
+    answer = replace(
+        ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy)
+    )
     shown = unstyle(answer_account.render_near_misses(answer))
     assert (
-        "README.md:41-77 0.40" in shown and "nearest below" not in shown and "copy.py" not in shown
+        "README.md:41-77 0.40" in shown
+        and "nearest below" not in shown
+        and "copy.py" not in shown
     )
     assert unstyle(answer_account.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
@@ -112,7 +118,9 @@ def test_of_unrelated_memories_words_name_the_best_alone() -> None:
     assert answer_text.shown_memories(
         replace(answer, near_misses=(near, replace(near, id="m_6")))
     ) == (near,)
-    assert answer_text.shown_memories(replace(answer, near_misses=(related, near))) == (related,)
+    assert answer_text.shown_memories(replace(answer, near_misses=(related, near))) == (
+        related,
+    )
     assert answer_text.shown_memories(replace(answer, near_misses=(far,))) == ()
     assert answer_text.shown_memories(replace(answer, judge=ANSWER.judge)) == ()
 
@@ -178,8 +186,9 @@ def test_unjudged_are_counted_by_cause() -> None:
         "10 of 812 candidates are unjudged (8 budget, 2 refused)"
         in answer_account.render_unjudged(partial)
     )
-    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_account.render_unjudged(
-        partial
+    assert (
+        f"`xscore continue {partial.turn_id}` judges the rest"
+        in answer_account.render_unjudged(partial)
     )
     assert answer_account.render_unjudged(ANSWER) == ""
 
@@ -188,7 +197,9 @@ def test_hostile_names_are_harmless() -> None:
     """A path, name or reason from a repository cannot control the terminal."""
     hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
     page = unstyle(
-        answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
+        answer_text.render_selection(
+            replace(ANSWER, selected=(hostile,), near_misses=(hostile,))
+        )
     )
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
     assert len(page.splitlines()) == 2
@@ -196,12 +207,16 @@ def test_hostile_names_are_harmless() -> None:
 
 def test_a_terminal_keeps_the_best_in_sight() -> None:
     """Five memories with reason and text, the other ten in one line each, cut to the width."""
-    chosen = tuple(replace(WRITE, id=f"m_{n}", entity=f"Judgments.write_{n:02}") for n in range(15))
+    chosen = tuple(
+        replace(WRITE, id=f"m_{n}", entity=f"Judgments.write_{n:02}") for n in range(15)
+    )
     texts = {
         memory.id: "def write(self):\n    where = 1\n    judgment = 2\n    written = 3"
         for memory in chosen
     }
-    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80))
+    page = unstyle(
+        answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80)
+    )
     lines = page.split("\n")
     assert len(lines) == 5 * 5 + 10
     assert all(f"write_{n:02}" in line for n, line in enumerate(lines[25:], start=5))
@@ -212,7 +227,9 @@ def test_a_long_path_gives_way_to_the_name() -> None:
     """In a line of its own a memory keeps file, lines and name; first folders and reason give
     way."""
     folders = "src/main/java/org/example/commons/help"
-    long = replace(WRITE, path=f"{folders}/AbstractFormatter.java", entity="AbstractFormatter.wrap")
+    long = replace(
+        WRITE, path=f"{folders}/AbstractFormatter.java", entity="AbstractFormatter.wrap"
+    )
     chosen = (WRITE,) * answer_text.SHOWN_WITH_TEXT + (long,)
     answer = replace(ANSWER, selected=chosen)
     narrow, wide = (
@@ -230,7 +247,12 @@ def test_a_commit_is_named_once() -> None:
     """A commit is cited where others have their path, and its subject stands where they have their
     name."""
     commit = replace(
-        WRITE, kind=Kind.COMMIT, path="", entity="", title="commit 1a2b3c4: Waits end", boosts=()
+        WRITE,
+        kind=Kind.COMMIT,
+        path="",
+        entity="",
+        title="commit 1a2b3c4: Waits end",
+        boosts=(),
     )
     page = unstyle(answer_text.render_selection(replace(ANSWER, selected=(commit,))))
     assert page.count("1a2b3c4") == 1 and "Waits end" in page
@@ -240,7 +262,9 @@ def test_what_commits_lack_is_told_of_commits() -> None:
     """A commit that passed lacks a place that `--top-k` does not give; one below is never added, so
     nothing is said of it."""
     words = replace(ANSWER.judge, by_model=False)
-    commit = replace(WRITE, kind=Kind.COMMIT, path="", entity="", title="commit 1a2b3c4: Waits end")
+    commit = replace(
+        WRITE, kind=Kind.COMMIT, path="", entity="", title="commit 1a2b3c4: Waits end"
+    )
     filled = replace(MISS, score=0.5, placed_by="filled")
     answer = replace(ANSWER, judge=words, selected=(WRITE, filled), near_misses=(commit,))
     remarks = answer_account.render_near_misses(answer)
@@ -258,7 +282,9 @@ def test_text_begins_where_it_says_something() -> None:
         "m_3": "#[test]\nfn waits() {}",
     }
     chosen = tuple(replace(WRITE, id=id_) for id_ in texts)
-    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80))
+    page = unstyle(
+        answer_text.render_selection(replace(ANSWER, selected=chosen), texts, width=80)
+    )
     lines = {line.strip() for line in page.split("\n")}
     assert {"* Wraps what is too long.", "def last(self) -> bool:", "fn waits() {}"} <= lines
     assert lines.isdisjoint({"/**", "@property", "#[test]"})

@@ -45,7 +45,9 @@ def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
         "# cart  Where is the sum asked for?", "As it is.",
     ]  # fmt: skip
     assert (
-        "shop/prices.py:9" in done.stderr and "takes it" in done.stderr and "turn t_" in done.stderr
+        "shop/prices.py:9" in done.stderr
+        and "takes it" in done.stderr
+        and "turn t_" in done.stderr
     )
     assert "asked 2 of 2 questions" in done.stderr and "one question a call:" in done.stderr
     assert "\nsaved 1 of 2 calls" in done.stderr
@@ -67,7 +69,11 @@ def test_json_is_one_object(
     )
     together = body["together"]
     assert together["questions"] == together["asked"] == 2 and together["ended"] == ""
-    assert together["alone"]["calls"] - together["took"]["calls"] == together["saved"]["calls"] == 1
+    assert (
+        together["alone"]["calls"] - together["took"]["calls"]
+        == together["saved"]["calls"]
+        == 1
+    )
 
 
 def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
@@ -76,7 +82,9 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     """`xscore continue` finds what was judged in the shared layout and judges only this turn's
     rest."""
     xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
-    xscore("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
+    xscore(
+        "ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop
+    )
     turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     receipt = json.loads(done.stdout)

@@ -84,7 +84,9 @@ def test_a_dry_run_keeps_and_sends_nothing(
     assert (done.returncode, plan["job"], plan["standing"]) == (0, None, None)
     assert plan["questions"] == 3 and plan["requests"] == 3 * plan["prompts"] > 0
     assert (
-        plan["to_judge"] == plan["candidates"] and plan["hit_rate"] == 0.0 and plan["batches"] == 1
+        plan["to_judge"] == plan["candidates"]
+        and plan["hit_rate"] == 0.0
+        and plan["batches"] == 1
     )
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
     assert "selection.final" not in done.stderr
@@ -115,7 +117,9 @@ def test_a_batch_names_its_own_judge_where_decisions_were_chosen(
     done = run(*submit, "--dry-run", "--json")
     assert by_chat["judge"] == by_chat["judge_option"] == "openai:judge-2"
     assert json.loads(done.stdout) == by_chat | {"judge_option": "openai-chat:judge-2"}
-    assert "`--judge openai-chat:judge-2`" in done.stderr and "`xscore batch run`" in done.stderr
+    assert (
+        "`--judge openai-chat:judge-2`" in done.stderr and "`xscore batch run`" in done.stderr
+    )
 
 
 def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
@@ -131,9 +135,9 @@ def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
     (shop / "q.jsonl").write_text(LIST + '{"id": "c", "task": "how are sums made?"}\n')
     plan = json.loads(run(*SUBMIT, "--json").stdout)
     assert plan["elsewhere_jobs"] == [job] and plan["elsewhere"] == 3 * plan["to_judge"]
-    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", plan["job"]) == [
-        (3,)
-    ]
+    assert rows(
+        shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", plan["job"]
+    ) == [(3,)]
 
 
 def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run) -> None:
@@ -141,7 +145,9 @@ def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run) -> None:
     avoid it."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     judge = ("--judge", "openai:judge-2")
-    dry = run("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
+    dry = run(
+        "batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge
+    )
     plan = json.loads(dry.stdout)
     assert plan["elsewhere_jobs"] == [job] and plan["elsewhere"] == plan["to_judge"] > 0
     for done in (dry, run("batch", "run", "q.jsonl", "--yes", *judge)):
@@ -165,7 +171,9 @@ def test_nothing_left_to_judge_makes_no_job(
     assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
 
 
-def test_collect_ends_with_one_and_then_with_nought(run: Run, server: OpenAIBatchServer) -> None:
+def test_collect_ends_with_one_and_then_with_nought(
+    run: Run, server: OpenAIBatchServer
+) -> None:
     """A running job is pending, exit 1; a finished one 0, whatever judge the settings name; asked
     again, 0."""
     server.batches.looks_until_done = 3
@@ -183,7 +191,9 @@ def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> N
     run(*SUBMIT)
     done = run("batch", "status")
     assert (
-        done.returncode == 0 and "3 at the vendor" in done.stdout and "in_progress" in done.stdout
+        done.returncode == 0
+        and "3 at the vendor" in done.stdout
+        and "in_progress" in done.stdout
     )
     assert "completed" in (run("batch", "status").stdout + run("batch", "status").stdout)
     assert job_in(run("batch", "status", "--offline", "--json"))["judged"] == 0
@@ -261,7 +271,13 @@ def test_one_host_that_cannot_be_used_stops_no_other_job(
             "XSCORE_JUDGE_PROBE": "false",
         }
         xscore(
-            "batch", "submit", "other.jsonl", "--judge", "openai:judge-2", cwd=shop, environ=environ
+            "batch",
+            "submit",
+            "other.jsonl",
+            "--judge",
+            "openai:judge-2",
+            cwd=shop,
+            environ=environ,
         )
     run("batch", "collect")
     done = run("batch", "collect", "--json")

@@ -113,7 +113,8 @@ def test_untrusted_scores_order_work_and_never_count(
     )
     before = [json.dumps(body) for body in server.counts.bodies]
     file = str(tmp_path / "cache.xscore")
-    with connect_store(first.store) as connection:  # a stranger's high score for an unlikely memory
+    # A stranger's high score for an unlikely memory.
+    with connect_store(first.store) as connection:
         turn_key, judge = connection.execute("SELECT turn_key, judge FROM query").fetchone()
         favourite = connection.execute(
             "SELECT content_hash FROM memory WHERE path = 'pyproject.toml'"
@@ -161,13 +162,17 @@ def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Ma
         True,
     )
     done = json.loads(
-        machine.run("store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout
+        machine.run(
+            "store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json"
+        ).stdout
     )
     assert done["judgments"] == count and done["freed_bytes"] is not None
     assert machine.ask()["judged"] == count
 
 
-def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+def test_keys_come_from_the_user_alone(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
     """No key, a key file others can read, and a repository's own file are refused or ignored; a
     private one works."""
     machine, _ = machines
@@ -184,12 +189,15 @@ def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_pa
     place.write_text(generated_key)
     place.chmod(0o644)
     assert (
-        "chmod 600" in machine.run("store", "export", file, "--key-file", str(place), code=2).stderr
+        "chmod 600"
+        in machine.run("store", "export", file, "--key-file", str(place), code=2).stderr
     )
     place.chmod(0o600)
     machine.run("store", "export", file, "--key-file", str(place))
     machine.run("store", "import", file, code=6)
-    assert "0 judgments" in machine.run("store", "import", file, "--key-file", str(place)).stdout
+    assert (
+        "0 judgments" in machine.run("store", "import", file, "--key-file", str(place)).stdout
+    )
 
 
 def big_export(folder: Path, count: int) -> Path:

@@ -75,7 +75,9 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert Decimal("0.43") < host.charged <= Decimal("0.45")
     assert host.counts.peak_in_flight >= 32
     assert "of the turn's $0.45 are left" in done.stderr
-    assert done.stderr.count("xscore continue") == done.stderr.count("judging may take about") == 1
+    assert (
+        done.stderr.count("xscore continue") == done.stderr.count("judging may take about") == 1
+    )
     paid, judged = host.charged, sum(host.counts.judgments.values())
     continued = xscore(
         *way_on(done.stderr), "--no-answer", "--json", *ONE_EACH, cwd=shelf, environ=capped
@@ -99,7 +101,9 @@ def test_a_gateway_on_this_machine_is_held_by_the_cap(
         "XSCORE_JUDGE_PROBE": "false",
         TURN: "0.05",
     }
-    done = xscore("context", "prices of the shop", *ONE_EACH, "--json", cwd=shelf, environ=environ)
+    done = xscore(
+        "context", "prices of the shop", *ONE_EACH, "--json", cwd=shelf, environ=environ
+    )
     assert (done.returncode, receipt(done.stdout)["judge"]["assumed_price"]) == (
         4,
         "vendor",

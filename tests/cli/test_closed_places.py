@@ -82,7 +82,9 @@ def test_an_export_is_not_written_behind_a_closed_link(
         ("unreadable", "StoreError"),
     ],
 )
-def test_the_python_interface_raises_its_own_errors(project: Path, place: str, error: str) -> None:
+def test_the_python_interface_raises_its_own_errors(
+    project: Path, place: str, error: str
+) -> None:
     """A folder, a store's folder and a store that are closed to this user."""
     above = project.parent
     write_files(above / "plain", {"a.py": "A = 1\n"})

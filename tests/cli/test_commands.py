@@ -95,7 +95,9 @@ def test_primary_failed_is_7(
     xscore: Run, basket: Path, scripted: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Judged but not answered: exit 7, and the bundle is still printed."""
-    (tmp_path / "p.json").write_text(json.dumps({"errors": [{"at": 1, "kind": "authentication"}]}))
+    (tmp_path / "p.json").write_text(
+        json.dumps({"errors": [{"at": 1, "kind": "authentication"}]})
+    )
     flags = (*scripted[:2], "--model", f"scripted:{tmp_path / 'p.json'}")
     done = xscore("ask", TASK, *flags, cwd=basket)
     assert done.returncode == 7, done.stderr
@@ -109,7 +111,8 @@ def test_explain(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
         xscore("explain", "shop/basket.py::greet", "--json", cwd=basket).stdout
     )
     assert (
-        explanation["outcome"] == "below_threshold" and explanation["memory"]["raw_score"] == 0.03
+        explanation["outcome"] == "below_threshold"
+        and explanation["memory"]["raw_score"] == 0.03
     )
     page = xscore("explain", explanation["id"], cwd=basket).stdout
     assert "below threshold" in page and "raw score  0.03" in page and "threshold 0.7" in page
@@ -120,7 +123,9 @@ def test_a_quiet_index_prints_nothing(xscore: Run, basket: Path) -> None:
     """`index -q` prints nothing; `--json` still prints its record."""
     done = xscore("index", "-q", cwd=basket)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert json.loads(xscore("index", "-q", "--json", cwd=basket).stdout)["files"]["unchanged"] > 0
+    assert (
+        json.loads(xscore("index", "-q", "--json", cwd=basket).stdout)["files"]["unchanged"] > 0
+    )
 
 
 def test_a_store_from_elsewhere_is_refused(xscore: Run, basket: Path, tmp_path: Path) -> None:

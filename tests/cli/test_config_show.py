@@ -55,9 +55,14 @@ def test_a_url_shows_no_password_and_no_key(
         done = xscore("config", "show", *form, cwd=tmp_path, environ={"OPENAI_BASE_URL": url})
         assert shown in done.stdout
         assert not [
-            secret for secret in ("hunter22", "abcdefghijk", "frag", KEY) if secret in done.stdout
+            secret
+            for secret in ("hunter22", "abcdefghijk", "frag", KEY)
+            if secret in done.stdout
         ]
     shared = xscore(
-        "config", "show", cwd=tmp_path, environ={"XSCORE_SHARED_URL": "redis://user:se/cret@host"}
+        "config",
+        "show",
+        cwd=tmp_path,
+        environ={"XSCORE_SHARED_URL": "redis://user:se/cret@host"},
     )
     assert "redis://…@host" in shared.stdout and "cret" not in shared.stdout

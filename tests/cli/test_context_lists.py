@@ -27,7 +27,8 @@ def shop(make_repo: MakeRepo) -> Path:
 def scripted(tmp_path: Path) -> tuple[str, ...]:
     """Flags for a scripted judge."""
     return script_flags(
-        tmp_path / "script.json", {**SCRIPT, "rules": [*RULES, {"path": "docs/*", "score": 0.9}]}
+        tmp_path / "script.json",
+        {**SCRIPT, "rules": [*RULES, {"path": "docs/*", "score": 0.9}]},
     )[:2]
 
 
@@ -40,7 +41,9 @@ def candidate_count(done_json: str) -> int:
 def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """Only the given files and folders, relative to the current folder, are judged; they narrow
     --glob further."""
-    all_candidates = candidate_count(xscore("context", TASK, *scripted, "--json", cwd=shop).stdout)
+    all_candidates = candidate_count(
+        xscore("context", TASK, *scripted, "--json", cwd=shop).stdout
+    )
     of_one_file = json.loads(
         xscore("context", TASK, "checkout.py", *scripted, "--json", cwd=shop / "shop").stdout
     )
@@ -51,12 +54,15 @@ def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]
         xscore("context", TASK, "shop", "-g", "check*", *scripted, "--json", cwd=shop).stdout
     )
     of_folder = json.loads(xscore("context", TASK, ".", *scripted, "--json", cwd=shop).stdout)
-    assert of_one_file["scope"]["within"] == ["shop/checkout.py"] and both["scope"]["within"] == [
+    assert of_one_file["scope"]["within"] == ["shop/checkout.py"] and both["scope"][
+        "within"
+    ] == [
         "shop",
         "README.md",
     ]
     assert (
-        of_one_file["coverage"] == inside["coverage"] and of_one_file["coverage"]["candidates"] > 0
+        of_one_file["coverage"] == inside["coverage"]
+        and of_one_file["coverage"]["candidates"] > 0
     )
     assert (
         of_one_file["coverage"]["candidates"]
@@ -66,12 +72,16 @@ def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]
     )
 
 
-def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+def test_ask_and_estimate_take_paths(
+    xscore: Run, shop: Path, scripted: tuple[str, ...]
+) -> None:
     """`ask` and `estimate` take paths too, and `continue` keeps them from any folder."""
     receipt = json.loads(
         xscore("ask", TASK, "shop", "--no-answer", *scripted, "--json", cwd=shop).stdout
     )
-    estimated = json.loads(xscore("estimate", TASK, "shop", *scripted, "--json", cwd=shop).stdout)
+    estimated = json.loads(
+        xscore("estimate", TASK, "shop", *scripted, "--json", cwd=shop).stdout
+    )
     going_on = json.loads(
         xscore("continue", "--model", scripted[1], "--json", cwd=shop / "docs").stdout
     )
@@ -88,7 +98,9 @@ def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
     """A missing path is a usage error that names the nearest, and nothing is judged."""
     done = xscore("context", TASK, path, cwd=shop)
     assert (
-        done.returncode == 2 and "Did you mean shop/checkout.py" in done.stderr and not done.stdout
+        done.returncode == 2
+        and "Did you mean shop/checkout.py" in done.stderr
+        and not done.stdout
     )
     folder = xscore("context", TASK, "shp/", cwd=shop)
     assert folder.returncode == 2 and "shop/" in folder.stderr
@@ -101,7 +113,9 @@ def test_words_of_an_unquoted_task_are_not_called_paths(xscore: Run, shop: Path)
     assert '"where is the cart?"' in done.stderr
 
 
-def test_a_misspelt_path_after_a_quoted_question_is_called_missing(xscore: Run, shop: Path) -> None:
+def test_a_misspelt_path_after_a_quoted_question_is_called_missing(
+    xscore: Run, shop: Path
+) -> None:
     """A task of several words was quoted already, so no quotes are advised."""
     done = xscore("ask", "how are prices summed", "shoop", cwd=shop)
     assert done.returncode == 2 and "there is no `shoop` in" in done.stderr
@@ -111,10 +125,13 @@ def test_a_misspelt_path_after_a_quoted_question_is_called_missing(xscore: Run, 
 def test_a_kind_is_named_by_one_word_everywhere(xscore: Run, shop: Path) -> None:
     """`--kind` and `--type` both narrow a turn and a list of memories."""
     for word in ("--kind", "--type", "-t"):
-        receipt = json.loads(xscore("context", TASK, word, "function", "--json", cwd=shop).stdout)
+        receipt = json.loads(
+            xscore("context", TASK, word, "function", "--json", cwd=shop).stdout
+        )
         assert receipt["scope"]["kinds"] == ["function"]
     for word in ("--kind", "--type"):
-        assert xscore("memory", "list", word, "decision", cwd=shop).returncode == 1  # there is none
+        # There is none.
+        assert xscore("memory", "list", word, "decision", cwd=shop).returncode == 1
 
 
 def test_outside_the_root(xscore: Run, shop: Path, tmp_path: Path) -> None:
@@ -163,7 +180,9 @@ def test_what_passed_without_a_place_is_listed_too(
         assert set(all_lines[1:]) <= set(done.stderr.splitlines())
 
 
-def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+def test_nothing_chosen(
+    xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path
+) -> None:
     """If nothing was chosen the list is empty and exits with 1, as grep does; its file is empty,
     not an old list."""
     output_file = tmp_path / "found"

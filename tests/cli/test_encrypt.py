@@ -72,7 +72,17 @@ def test_a_whole_turn_on_encrypted_stores(
         "user.db": True,
     }
     assert "without it this cannot be read again" in done.stderr
-    liked = ("memory", "add", PLANTED, "--layer", "user", "--kind", "preference", "--key", "birds")
+    liked = (
+        "memory",
+        "add",
+        PLANTED,
+        "--layer",
+        "user",
+        "--kind",
+        "preference",
+        "--key",
+        "birds",
+    )
     assert xscore(*liked, cwd=shop).returncode == 0
     first = xscore("ask", TASK, *scripted, "--json", cwd=shop)
     assert first.returncode == 0, first.stderr

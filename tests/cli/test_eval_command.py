@@ -40,7 +40,9 @@ SCRIPT = {
 @pytest.fixture
 def repo(make_repo: MakeRepo, tmp_path: Path) -> Path:
     """A shop with questions and a scripted judge beside it."""
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    (tmp_path / "questions.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in LINES)
+    )
     (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
     return make_repo(FILES)
 
@@ -59,11 +61,16 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     """Under --json stdout is exactly the object of docs/reference/json.md."""
     done = xscore(*judged_by_script(repo), "--json", cwd=repo)
     body = json.loads(done.stdout)
-    assert body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25
+    assert (
+        body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25
+    )
     assert [entry["id"] for entry in body["results"]] == ["twice", "readme"]
     missed = set(body["results"][0]["missed"][0])
     assert missed == {"path", "name", "rank", "score", "is_candidate", "raw_score", "words"}
-    assert sum(entry["memories"] for entry in body["reliability"]) == body["coverage"]["candidates"]
+    assert (
+        sum(entry["memories"] for entry in body["reliability"])
+        == body["coverage"]["candidates"]
+    )
 
 
 def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> None:
@@ -105,7 +112,9 @@ def test_mined_cases_are_lines_of_json(xscore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and "2 cases of 5 commits" in done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["date"] for line in lines] == ["2026-03-05", "2026-03-02"]
-    in_file = xscore("eval", "mine", "--out", str(tmp_path / "cases.jsonl"), "--quiet", cwd=root)
+    in_file = xscore(
+        "eval", "mine", "--out", str(tmp_path / "cases.jsonl"), "--quiet", cwd=root
+    )
     assert (in_file.stdout, in_file.stderr) == ("", "")
     assert (tmp_path / "cases.jsonl").read_text() == done.stdout
     in_json = json.loads(xscore("eval", "mine", "--most", "1", "--json", cwd=root).stdout)
@@ -116,7 +125,10 @@ def test_mined_cases_are_lines_of_json(xscore: Run, tmp_path: Path) -> None:
 def test_nothing_to_mine_is_said(xscore: Run, repo: Path, tmp_path: Path) -> None:
     """One commit, no commit, no git: exit 1 with the reason, no traceback."""
     single = xscore("eval", "mine", cwd=repo)
-    assert (single.returncode, single.stdout) == (1, "") and "0 cases of 1 commit" in single.stderr
+    assert (single.returncode, single.stdout) == (
+        1,
+        "",
+    ) and "0 cases of 1 commit" in single.stderr
     (tmp_path / "plain").mkdir()
     none = xscore("eval", "mine", cwd=tmp_path / "plain")
     assert (none.returncode, none.stdout) == (1, "") and "no history" in none.stderr

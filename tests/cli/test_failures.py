@@ -90,7 +90,9 @@ def test_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_error_inside_a_group_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     """An error wrapped by a task group still shows its own message."""
-    group = ExceptionGroup("tasks", [ExceptionGroup("inner", [BudgetExhausted("the cap is near")])])
+    group = ExceptionGroup(
+        "tasks", [ExceptionGroup("inner", [BudgetExhausted("the cap is near")])]
+    )
     assert run_and_report(raising(group), []) == 4
     assert "the cap is near" in capsys.readouterr().err
 
@@ -150,7 +152,9 @@ def test_what_matches_nothing_ends_with_one(
 
 
 @pytest.mark.parametrize("command", LISTS, ids=" ".join)
-def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_an_empty_list_is_no_error(
+    xscore: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     """P06: an empty list exits with 0, a line on stderr, `[]` under --json."""
     done = xscore(*command, cwd=tmp_path)
     messages = [

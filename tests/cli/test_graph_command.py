@@ -24,12 +24,17 @@ def indexed(make_repo: MakeRepo, xscore: Run) -> Path:
     return root
 
 
-def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xscore: Run) -> None:
+def test_graph_answers_from_anywhere_in_the_repository(
+    make_repo: MakeRepo, xscore: Run
+) -> None:
     """A06: related, deps and affected, for a file or an entity, named relative to the current
     folder or the root."""
     root = indexed(make_repo, xscore)
     affected = xscore("graph", "affected", "prices.py", cwd=root / "shop")
-    assert (affected.returncode, [line.split()[0] for line in affected.stdout.splitlines()]) == (
+    assert (
+        affected.returncode,
+        [line.split()[0] for line in affected.stdout.splitlines()],
+    ) == (
         0,
         ["tests/test_prices.py", "shop/cart.py"],
     )
@@ -71,7 +76,9 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
     }
     root = make_repo(files)
     xscore("index", cwd=root)
-    callers = json.loads(xscore("graph", "callers", "total", "--json", cwd=root).stdout)["found"]
+    callers = json.loads(xscore("graph", "callers", "total", "--json", cwd=root).stdout)[
+        "found"
+    ]
     assert {(node["path"], node["entity"], node["relation"]) for node in callers} == {
         ("shop/prices.py", "tax", "calls"),
         ("shop/cart.py", "checkout", "calls"),
@@ -88,7 +95,9 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
     assert (none.returncode, none.stdout) == (0, "")
 
 
-def test_a_bare_name_stands_for_every_definition_of_it(make_repo: MakeRepo, xscore: Run) -> None:
+def test_a_bare_name_stands_for_every_definition_of_it(
+    make_repo: MakeRepo, xscore: Run
+) -> None:
     """Of two definitions in one file a name means both, each with its callers; what is not seen is
     not denied."""
     twins = (
@@ -132,7 +141,9 @@ def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
     assert "shop/cart.py::checkout" in xscore("explain", "chekout", cwd=root).stderr
 
 
-def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:
+def test_audit_ends_with_one_where_something_needs_doing(
+    make_repo: MakeRepo, xscore: Run
+) -> None:
     """A clean audit exits with 0; a stale memory is named with its citation, exit code 1."""
     root = indexed(make_repo, xscore)
     clean = {"schema": 1, "findings": [], "looked_at": 0, "is_clean": True}

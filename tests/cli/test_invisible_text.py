@@ -75,7 +75,8 @@ def _context(form: str) -> Arguments:
 
 COMMANDS: dict[str, Arguments] = {
     **{
-        f"context {form}": _context(form) for form in ("xml", "markdown", "memory", "json", "lines")
+        f"context {form}": _context(form)
+        for form in ("xml", "markdown", "memory", "json", "lines")
     },
     "context -l": lambda flags: ("context", TASK, "-l", *flags[:2]),
     "context by words": lambda _: ("context", TASK, "--judge", "lexical"),
@@ -167,4 +168,6 @@ def test_what_is_exported_comes_back_whole(
     )["memories"]
     (memory,) = json.loads(before)["memories"]
     assert restored["text"] == memory["text"]
-    assert all(character in memory["text"] for character in (*UNSEEN.values(), MOVING["override"]))
+    assert all(
+        character in memory["text"] for character in (*UNSEEN.values(), MOVING["override"])
+    )

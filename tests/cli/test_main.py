@@ -40,7 +40,9 @@ def test_a_misspelt_command_is_named_with_the_nearest(
     assert done.returncode == 2 and named in message
 
 
-@pytest.mark.parametrize("group", [name for name, entry in COMMANDS.items() if entry.place == "-"])
+@pytest.mark.parametrize(
+    "group", [name for name, entry in COMMANDS.items() if entry.place == "-"]
+)
 def test_a_group_alone_lists_what_it_has(group: str, xscore: Run, make_repo: MakeRepo) -> None:
     """`history` is `history list`, and takes its options; `--help` is the group's own."""
     repo = make_repo({"a.py": "def a(): pass\n"})

@@ -40,7 +40,15 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
     decision = said(
         xscore,
         repo,
-        *("memory", "add", "we use tenacity, not backoff", "--kind", "decision", "--key", "retry"),
+        *(
+            "memory",
+            "add",
+            "we use tenacity, not backoff",
+            "--kind",
+            "decision",
+            "--key",
+            "retry",
+        ),
         *(
             "--because",
             "it composes",
@@ -72,13 +80,18 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
 def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
     """Adding with the key of an active memory names on stderr what it replaces; the same words
     twice are one memory."""
-    first = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--key", "k")["id"]
+    first = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--key", "k")[
+        "id"
+    ]
     done = xscore("memory", "add", "--kind", "decision", "use B", "--key", "k", cwd=repo)
     assert done.returncode == 0
     assert f"replaces {first}" in done.stderr and first not in done.stdout
     repeated = xscore("memory", "add", "--kind", "decision", "use B", cwd=repo)
     assert "already remembered" in repeated.stdout
-    assert len(said(xscore, repo, "memory", "list", "--kind", "decision", "--all")["memories"]) == 2
+    assert (
+        len(said(xscore, repo, "memory", "list", "--kind", "decision", "--all")["memories"])
+        == 2
+    )
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision")["memories"]) == 1
 
 
@@ -156,12 +169,25 @@ def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
 
 def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: Path) -> None:
     """A12: a snapshot restores itself where it was made; elsewhere it is an import."""
-    said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--cite", "src/net/retry.py")
+    said(
+        xscore,
+        repo,
+        "memory",
+        "add",
+        "--kind",
+        "decision",
+        "use A",
+        "--cite",
+        "src/net/retry.py",
+    )
     xscore("index", cwd=repo)
     file = tmp_path / "snapshot.json"
     assert xscore("memory", "export", "--snapshot", "-o", str(file), cwd=repo).returncode == 0
     header, memory, *records = map(json.loads, file.read_text().splitlines())
-    assert xscore("memory", "update", memory["id"], "--importance", "0.1", cwd=repo).returncode == 0
+    assert (
+        xscore("memory", "update", memory["id"], "--importance", "0.1", cwd=repo).returncode
+        == 0
+    )
     assert said(xscore, repo, "memory", "import", "--snapshot", str(file))["changed"] == 1
     assert xscore("memory", "export", "--snapshot", cwd=repo).stdout == file.read_text()
     assert header["holds"] == "snapshot"
@@ -177,7 +203,9 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
 def test_stats_count_against_the_caps(xscore: Run, repo: Path) -> None:
     """H30, L11: rows, bytes, caps, age and use of each layer."""
     said(xscore, repo, "memory", "add", "héllo")
-    layers = {layer["layer"]: layer for layer in said(xscore, repo, "memory", "stats")["layers"]}
+    layers = {
+        layer["layer"]: layer for layer in said(xscore, repo, "memory", "stats")["layers"]
+    }
     assert list(layers) == ["session", "project", "user", "governance"]
     project = layers["project"]
     assert (project["rows"], project["never_used"], project["max_rows"]) == (1, 1, 5_000)
@@ -192,12 +220,16 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: 
         for number in range(60):
             kind = Kind.DECISION if number % 2 else Kind.CONVENTION
             remember(
-                store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number
+                store,
+                Statement(text=f"word{number:03} is said", kind=kind),
+                now=1_000.0 + number,
             )
     listed = xscore("memory", "list", cwd=repo)
     assert len(listed.stdout.splitlines()) == 50
     assert (
-        "word059" in listed.stdout and "word009" not in listed.stdout and "word010" in listed.stdout
+        "word059" in listed.stdout
+        and "word009" not in listed.stdout
+        and "word010" in listed.stdout
     )
     assert "10 older ones are not shown: `--limit 60` shows all" in listed.stderr
     assert len(xscore("memory", "list", "--limit", "3", cwd=repo).stdout.splitlines()) == 3
@@ -208,7 +240,11 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: 
 def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, repo: Path) -> None:
     """A first line with more below it, and a long text, end in an ellipsis; a short text does
     not."""
-    for text in ("Waits a minute.\n\nThe vendor says so.", "Waits " + "and waits " * 20, "Waits."):
+    for text in (
+        "Waits a minute.\n\nThe vendor says so.",
+        "Waits " + "and waits " * 20,
+        "Waits.",
+    ):
         xscore("memory", "add", text, "--kind", "decision", cwd=repo)
     listed = xscore("memory", "list", cwd=repo).stdout.splitlines()
     assert sorted(line[-1] for line in listed) == [".", "…", "…"]
@@ -237,7 +273,9 @@ def test_the_command_shows_what_the_rules_select(xscore: Run, repo: Path) -> Non
         "1.60",
         "1.00",
     ], listed.stderr
-    memories = json.loads(xscore("memory", "list", *filters, "--json", cwd=repo).stdout)["memories"]
+    memories = json.loads(xscore("memory", "list", *filters, "--json", cwd=repo).stdout)[
+        "memories"
+    ]
     assert [(memory["text"], memory["score"]) for memory in memories] == [
         ("we use tenacity", 1.6),
         ("tenacity is pinned", 1.0),
@@ -245,11 +283,15 @@ def test_the_command_shows_what_the_rules_select(xscore: Run, repo: Path) -> Non
     assert xscore("memory", "list", "--match", "nowhere", cwd=repo).returncode == 1
 
 
-def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, tmp_path: Path) -> None:
+def test_a_file_that_others_could_read_is_for_the_user_alone(
+    xscore: Run, tmp_path: Path
+) -> None:
     """P06: an existing file of mode 0644 becomes 0600; a process that had it open still reads the
     old content."""
     assert (
-        xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode
+        xscore(
+            "memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path
+        ).returncode
         == 0
     )
     file = tmp_path / "out.jsonl"
@@ -289,10 +331,14 @@ def test_lines_or_one_object(xscore: Run, tmp_path: Path) -> None:
     """P06: `--json` prints one object with the same memories; an empty store is no error, an
     unmatched filter is."""
     assert (
-        xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode
+        xscore(
+            "memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path
+        ).returncode
         == 0
     )
-    header, memory = map(json.loads, xscore("memory", "export", cwd=tmp_path).stdout.splitlines())
+    header, memory = map(
+        json.loads, xscore("memory", "export", cwd=tmp_path).stdout.splitlines()
+    )
     assert header == {"form": "xscore", "schema": 4, "holds": "memories"}
     assert memory.pop("record") == "memory"
     exported = json.loads(xscore("memory", "export", "--json", cwd=tmp_path).stdout)
@@ -323,7 +369,9 @@ def test_a_file_writes_the_users_own_layer_only_when_that_is_named(
     memory = json.loads(exported.splitlines()[1])
     assert xscore("memory", "delete", memory["id"], "--yes", cwd=tmp_path).returncode == 0
     refused = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
-    assert "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
+    assert (
+        "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
+    )
     assert (
         "imported 1"
         in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout

@@ -86,7 +86,9 @@ def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(
     remedy."""
     database = store_file(tmp_path)
     with reading(database):
-        done = xscore("memory", "delete", kept[0].id, "--verify", "--json", "--yes", cwd=tmp_path)
+        done = xscore(
+            "memory", "delete", kept[0].id, "--verify", "--json", "--yes", cwd=tmp_path
+        )
         body = json.loads(done.stdout)
         assert (done.returncode, body["is_clean"], body["proof"]["holds"]) == (6, False, False)
         assert not body["proof"]["journal_is_empty"]
@@ -189,13 +191,17 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(
         assert user is not None
         for project in ("gone", "here"):
             record_project(user, project, now=1.0)
-            record_observations(user, [Observation(project, "indent", "preference", value, 1.0)])
+            record_observations(
+                user, [Observation(project, "indent", "preference", value, 1.0)]
+            )
     user_file = user_store_path(user_data_dir(None))
     looked = xscore("memory", "wipe", "--scope", "user", "--dry-run", "--json", cwd=tmp_path)
     assert (looked.returncode, json.loads(looked.stdout)["observations"]) == (0, 2)
     assert b"crimson otter" in raw(user_file.parent)
     done = xscore("memory", "wipe", "--scope", "user", "--yes", "--verify", cwd=tmp_path)
-    assert done.returncode == 0 and "2 observations" in done.stdout and "found none" in done.stdout
+    assert (
+        done.returncode == 0 and "2 observations" in done.stdout and "found none" in done.stdout
+    )
     assert b"crimson otter" not in raw(user_file.parent)
     with own_store(tmp_path) as store:
         user = store.user_connection()
@@ -215,7 +221,9 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
         assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
 
-    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "no turn was named"
+    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, (
+        "no turn was named"
+    )
     assert xscore("history", "delete", "--before", "1d", "--yes", cwd=tmp_path).returncode == 1
     assert xscore("history", "delete", older["id"], cwd=tmp_path).returncode == 2, (
         "no confirmation was given"
@@ -223,7 +231,9 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
     assert b"vermilion heron" in raw(tmp_path, own_home)
     done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
+    assert (
+        done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
+    )
     remaining = raw(tmp_path, own_home)
     assert b"vermilion heron" not in remaining and b"brass lantern" in remaining
     assert xscore("history", "show", older["id"], cwd=tmp_path).returncode == 1, (
@@ -257,7 +267,10 @@ def test_a_turn_that_a_killed_call_erased_is_no_failure(
     (turn,) = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     delete = ("history", "delete", turn["id"], "--yes", "--verify")
     assert xscore(*delete, cwd=tmp_path).returncode == 0
-    for repeated in (delete, ("history", "delete", "--before", "2100-01-01", "--yes", "--verify")):
+    for repeated in (
+        delete,
+        ("history", "delete", "--before", "2100-01-01", "--yes", "--verify"),
+    ):
         with own_store(tmp_path) as store:
             mark_for_scrubbing(store.connection)
         if "--before" in repeated:
@@ -279,7 +292,11 @@ def test_what_cannot_be_searched_for_is_not_called_verified(
     with own_store(tmp_path) as store:
         put(store.connection, short)
     done = xscore("memory", "delete", short.id, "--verify", "--yes", cwd=tmp_path)
-    assert done.returncode == 6 and "not verified" in done.stdout and "12 characters" in done.stderr
+    assert (
+        done.returncode == 6
+        and "not verified" in done.stdout
+        and "12 characters" in done.stderr
+    )
     assert b"so be it" not in raw(tmp_path)
 
 

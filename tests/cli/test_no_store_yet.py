@@ -44,7 +44,9 @@ SOURCE = {"shop.py": "def total(lines):\n    return sum(lines)\n"}
 
 def everything(*folders: Path) -> set[Path]:
     """Return every file and folder."""
-    return {path for folder in folders for path in folder.rglob("*") if ".git" not in path.parts}
+    return {
+        path for folder in folders for path in folder.rglob("*") if ".git" not in path.parts
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,9 @@ def test_a_reading_command_makes_no_store(
     folder.mkdir(exist_ok=True)
     before = everything(folder, own_home)
     ran = xscore(*arguments, cwd=folder)
-    assert (ran.returncode, ran.stderr.count("there is no store here yet")) == (code, 1), ran.stderr
+    assert (ran.returncode, ran.stderr.count("there is no store here yet")) == (code, 1), (
+        ran.stderr
+    )
     assert "`xscore index`" in ran.stderr
     assert everything(folder, own_home) == before
 
@@ -105,17 +109,22 @@ def test_a_bare_repository_is_not_called_empty(xscore: Run, tmp_path: Path) -> N
     folder = tmp_path / "bare.git"
     subprocess.run(["git", "init", "-q", "--bare", str(folder)], check=True)
     done = xscore("ask", "what", cwd=folder)
-    assert done.returncode == 1 and "bare repository" in done.stderr and "empty" not in done.stderr
+    assert (
+        done.returncode == 1 and "bare repository" in done.stderr and "empty" not in done.stderr
+    )
     assert not (folder / "xscore").exists()
 
 
-def test_the_keys_that_are_enough_are_the_same_everywhere(xscore: Run, make_repo: MakeRepo) -> None:
+def test_the_keys_that_are_enough_are_the_same_everywhere(
+    xscore: Run, make_repo: MakeRepo
+) -> None:
     """The doctor (once), a turn without a key, README and action name every key; one that only
     judges says so."""
     folder = make_repo(SOURCE)
     texts = [xscore("doctor", cwd=folder).stdout, xscore("ask", "what", cwd=folder).stderr]
     texts += [
-        (CHECKOUT / name).read_text("utf-8") for name in ("README.md", "action.yml", "docs/ci.md")
+        (CHECKOUT / name).read_text("utf-8")
+        for name in ("README.md", "action.yml", "docs/ci.md")
     ]
     assert [key for key in JUDGE_KEYS for text in texts if key not in text] == []
     assert RUNNER_KEYS == JUDGE_KEYS and texts[0].count("OPENAI_API_KEY") == 1
@@ -175,18 +184,25 @@ def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> 
     (tmp_path / "yarn.lock").unlink()
     receipt = json.loads(xscore("ask", "what", "--json", cwd=tmp_path).stdout)
     assert receipt["kept_out"] == {"binary": 1}
-    assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == {"binary": 1}
+    assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == {
+        "binary": 1
+    }
 
 
-def test_a_store_being_indexed_is_not_said_to_be_empty(xscore: Run, make_repo: MakeRepo) -> None:
+def test_a_store_being_indexed_is_not_said_to_be_empty(
+    xscore: Run, make_repo: MakeRepo
+) -> None:
     """While the background process indexes, status does not ask for `xscore index`; when none runs,
     it does."""
     folder = make_repo(SOURCE)
     assert (
-        xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode == 0
+        xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode
+        == 0
     )
     assert "Nothing is indexed yet: run `xscore index`." in xscore("status", cwd=folder).stdout
-    with closing(connect_store(store_file(folder), key_source(user_data_dir(None)))) as connection:
+    with closing(
+        connect_store(store_file(folder), key_source(user_data_dir(None)))
+    ) as connection:
         enter_worktree(connection)
         lease = BackgroundLease(connection)
         assert lease.take()

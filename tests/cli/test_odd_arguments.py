@@ -17,7 +17,9 @@ def test_all_scores_never_replaces_what_is_no_file(
 ) -> None:
     """A link is written through and stays a link: `/dev/stdout` and `/dev/null` survive."""
     (basket / "link.jsonl").symlink_to(basket / "there.jsonl")
-    assert xscore("ask", TASK, *scripted, "--all-scores", "link.jsonl", cwd=basket).returncode == 0
+    assert (
+        xscore("ask", TASK, *scripted, "--all-scores", "link.jsonl", cwd=basket).returncode == 0
+    )
     assert (basket / "link.jsonl").is_symlink()
     assert (basket / "there.jsonl").read_text().startswith("{")
 
@@ -93,7 +95,9 @@ def test_a_name_that_is_not_utf8_can_be_asked_for(
     """Non-UTF-8 arguments find the file of that name and never break a command."""
     os.close(os.open(os.fsencode(basket) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY))
     (basket / os.fsdecode(b"b\xff.py")).write_text("def odd(): pass\n")
-    done = xscore("ask", TASK, "--glob", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=basket)
+    done = xscore(
+        "ask", TASK, "--glob", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=basket
+    )
     assert json.loads(done.stdout)["coverage"]["candidates"] == 1
     assert xscore("explain", os.fsdecode(b"b\xff.py::odd"), cwd=basket).returncode == 0
 
@@ -102,7 +106,9 @@ def test_a_key_where_an_option_should_be_is_not_repeated(xscore: Run, basket: Pa
     """A task that begins with `-` is refused without being shown."""
     body = "MIIEpAIBAAKCAQEA7v3kq1Zr0b2XhD" * 4
     done = xscore(
-        "ask", f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----", cwd=basket
+        "ask",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----",
+        cwd=basket,
     )
     assert done.returncode == 2 and body not in done.stderr, done.stderr
     assert "No such option" in done.stderr and "xscore ask --help" in done.stderr

@@ -88,10 +88,18 @@ def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(
     hook.write_text(block("sh"))
     hook.chmod(0o755)
     log = machine.root / ".git" / "xscore-rescore.log"
-    assert machine.run("xscore ask 'where is the discount taken?' --no-answer -q").returncode == 0
-    sent, program, go = server.counts.requests, machine.home / "bin" / "xscore", machine.home / "go"
+    assert (
+        machine.run("xscore ask 'where is the discount taken?' --no-answer -q").returncode == 0
+    )
+    sent, program, go = (
+        server.counts.requests,
+        machine.home / "bin" / "xscore",
+        machine.home / "go",
+    )
     wrapped = program.read_text()
-    program.write_text(wrapped.replace("exec", f"until test -e '{go}'; do sleep 0.1; done\nexec"))
+    program.write_text(
+        wrapped.replace("exec", f"until test -e '{go}'; do sleep 0.1; done\nexec")
+    )
     assert merged(machine, "shipping").returncode == 0
     assert server.counts.requests == sent, "the merge waited for the judging"
     go.touch()

@@ -119,12 +119,16 @@ def test_a_hook_leaves_a_long_migration_to_the_background(older: Path, process: 
     }
     with closing(sqlite3.connect(path, isolation_level=None)) as lock_holder:
         lock_holder.execute("BEGIN IMMEDIATE")
-        assert process("hook", "session-start", cwd=older, stdin=json.dumps(event)).returncode == 0
+        assert (
+            process("hook", "session-start", cwd=older, stdin=json.dumps(event)).returncode == 0
+        )
         lock_holder.execute("ROLLBACK")
 
     def is_migrated() -> bool:
         with closing(sqlite3.connect(path)) as connection:
-            return bool(connection.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,))
+            return bool(
+                connection.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,)
+            )
 
     wait_until(is_migrated, otherwise="the background process did not migrate the store")
 

@@ -174,9 +174,9 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
         codex.event("exec_command_begin", **call)
         output = "Error: boom\n" + planting.at(f"an output in {name}")
         codex.event("exec_command_end", **call, exit_code=2, aggregated_output=output)
-        codex.event("agent_message", message="I did. " + planting.at(f"an answer in {name}")).write(
-            home, name
-        )
+        codex.event(
+            "agent_message", message="I did. " + planting.at(f"an answer in {name}")
+        ).write(home, name)
     question = planting.at("a task of Aider").replace("\n", "\n#### ")
     # Cut between its secrets.
     answer = planting.at("an answer of Aider").replace("\n", "\n" + "so it goes on\n" * 300)

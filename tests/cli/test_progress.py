@@ -122,7 +122,9 @@ def test_a_long_index_counts_apart_from_judging(capsys: pytest.CaptureFixture[st
 def test_rich_is_for_terminals() -> None:
     """Through pipes rich is not imported and nothing is drawn; text is escaped as on a terminal."""
     code = TURN.format(quiet=False) + 'print(" rich loaded:", "rich" in sys.modules)'
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "It is \\x1b[31mred. rich loaded: False\n"
     assert done.stderr == "mind the \\x1b[31mgap\n"
 

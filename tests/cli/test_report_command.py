@@ -34,7 +34,9 @@ def shop(make_repo: MakeRepo) -> Path:
 def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
     """Its store, created and trusted, open for test rows."""
     assert xscore("index", cwd=shop).returncode == 0
-    with closing(connect_store(store_file(shop), key_source(user_data_dir(None)))) as connection:
+    with closing(
+        connect_store(store_file(shop), key_source(user_data_dir(None)))
+    ) as connection:
         yield connection
 
 
@@ -66,7 +68,10 @@ def fill(ledger: Connection, *, task: str = "Mend it.") -> None:
         (["--by", "mood"], "model"),
         (["--json", "--format", "markdown"], "stdout"),
         (["--repo", "."], ""),
-        (["--check", "--update-baseline"], "--check and --update-baseline contradict each other"),
+        (
+            ["--check", "--update-baseline"],
+            "--check and --update-baseline contradict each other",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -103,9 +108,9 @@ def test_a_line_breaks_between_its_parts() -> None:
         wrapped("hit rate  24 % of 9 in all · 24 % of 9 today", 30)
         == "hit rate  24 % of 9 in all ·\n          24 % of 9 today"
     )
-    assert wrapped(f"{bold('0.10')}  a name of words", 21) == f"{bold('0.10')}  a name of words", (
-        "colors take no room"
-    )
+    assert (
+        wrapped(f"{bold('0.10')}  a name of words", 21) == f"{bold('0.10')}  a name of words"
+    ), "colors take no room"
     assert (
         wrapped(f"{bold('0.10')}  {bold('a name')} of words", 18)
         == f"{bold('0.10')}  {bold('a name')} of\n      words"
@@ -119,7 +124,8 @@ def test_a_label_stays_beside_what_it_labels() -> None:
     shown = f"0.23  src/{'folder/' * 4}\n      folder/file.ts:13-76  name"
     assert wrapped(f"0.23  {path}  name", 40) == shown
     assert (
-        wrapped("commons.io.filters::ArchiveItself", 20) == "commons.io.filters\n  ::ArchiveItself"
+        wrapped("commons.io.filters::ArchiveItself", 20)
+        == "commons.io.filters\n  ::ArchiveItself"
     )
     assert wrapped("a commons.io.filters", 14) == "a commons.io.\n  filters"
 
@@ -177,7 +183,9 @@ def test_tables_for_other_programs(
     stages = pl.read_csv(
         xscore("report", "--format", "csv", "--by", "stage", cwd=shop).stdout.encode()
     )
-    assert set(stages["candidates"]) == set(stages["kept"]) == {None}, "a stage is a part of turns"
+    assert set(stages["candidates"]) == set(stages["kept"]) == {None}, (
+        "a stage is a part of turns"
+    )
 
 
 def failing(out: str) -> set[str]:
@@ -245,7 +253,9 @@ def test_the_json_is_as_documented(shop: Path, ledger: Connection, xscore: Run) 
 @pytest.fixture
 def used_folder(shop: Path, xscore: Run) -> Path:
     """The repository, asked about once in words with terminal escapes."""
-    assert xscore("context", "the total \x1b[31m", "--judge", "lexical", cwd=shop).returncode == 0
+    assert (
+        xscore("context", "the total \x1b[31m", "--judge", "lexical", cwd=shop).returncode == 0
+    )
     return shop
 
 
@@ -287,7 +297,9 @@ def test_what_cannot_be_written_is_refused_first(
     assert words in ran.stderr
     assert (used_folder / "shop.py").read_text() == SOURCE
     assert (
-        sorted(path.name for path in (*used_folder.iterdir(), *(store_dir(used_folder)).iterdir()))
+        sorted(
+            path.name for path in (*used_folder.iterdir(), *(store_dir(used_folder)).iterdir())
+        )
         == before
     )
 

@@ -48,7 +48,10 @@ def test_without_a_server_it_is_refused(run: Run, server: OpenAIServer, name: st
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name == "run" else pytest.mark.verify) for name in COMMANDS],
+    [
+        pytest.param(name, marks=() if name == "run" else pytest.mark.verify)
+        for name in COMMANDS
+    ],
 )
 def test_with_a_server_that_is_away_nothing_is_sent(
     run: Run, server: OpenAIServer, name: str

@@ -81,7 +81,12 @@ def test_a_session_is_shown_resumed_and_closed(
         ["a.py::add_one"],
         ["measure it"],
     )
-    assert (shown["branch"], shown["file"], shown["line"], shown["tasks"]) == ("main", "a.py", 2, 1)
+    assert (shown["branch"], shown["file"], shown["line"], shown["tasks"]) == (
+        "main",
+        "a.py",
+        2,
+        1,
+    )
     page = xscore("session", "show", cwd=root).stdout
     assert "You were working on" in page and "a.py:2" in page and "measure it" in page
     begun = json.loads(xscore("session", "fresh", "--json", cwd=root).stdout)["thread"]
@@ -141,7 +146,15 @@ def test_a_checkpoint_goes_from_hand_to_hand(
     xscore("ask", "is add_one fast?", *flags, cwd=root)
     saved = json.loads(
         xscore(
-            "session", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root
+            "session",
+            "save",
+            "speed",
+            "--note",
+            "ask Ann",
+            "--goal",
+            "faster",
+            "--json",
+            cwd=root,
         ).stdout
     )
     assert (saved["goals"], saved["notes"], saved["pending"]) == (
@@ -150,10 +163,14 @@ def test_a_checkpoint_goes_from_hand_to_hand(
         ["measure it"],
     )
     taken = xscore("session", "save", "speed", cwd=root)
-    assert taken.returncode == 2 and "--replace" in taken.stderr, "its note and goal would be lost"
+    assert taken.returncode == 2 and "--replace" in taken.stderr, (
+        "its note and goal would be lost"
+    )
     assert json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout) == saved
     assert (
-        xscore("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode
+        xscore(
+            "session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root
+        ).returncode
         == 0
     )
     saved = json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout)
@@ -178,7 +195,8 @@ def test_a_checkpoint_goes_from_hand_to_hand(
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
     assert xscore("session", "delete", "speed", cwd=root).returncode == 1
     assert (
-        json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
+        json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"]
+        == []
     )
 
 
@@ -209,10 +227,16 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
     )
     assert f"{guess['carried']} judgment" in xscore("session", "list", cwd=root).stdout
     (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
-    assert (listed["thread"], listed["tasks"], listed["carried"]) == ("sums/1", 2, guess["carried"])
+    assert (listed["thread"], listed["tasks"], listed["carried"]) == (
+        "sums/1",
+        2,
+        guess["carried"],
+    )
     why = xscore("explain", "part_1.py::f1_1", cwd=root).stdout
     assert f"carried from turn {first['turn_id']}: judged under “add one”." in why
-    fresh = xscore("ask", "and three?", "--thread", "sums/1", "--fresh", "--json", *flags, cwd=root)
+    fresh = xscore(
+        "ask", "and three?", "--thread", "sums/1", "--fresh", "--json", *flags, cwd=root
+    )
     told_all = json.loads(fresh.stdout)
     assert told_all["coverage"]["judged"] == told_all["coverage"]["candidates"]
     assert told_all["session"]["thread"] == "sums/1"

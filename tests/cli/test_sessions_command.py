@@ -13,8 +13,12 @@ FILES = {"src/reader.py": "def read_lines(text):\n    return text.splitlines()\n
 def imported(xscore: Run, make_repo: MakeRepo, home: Path) -> Path:
     """A repository with two past sessions in the store."""
     root = make_repo(FILES)
-    log = ClaudeLog(root, "s-claude").user("why does the zebra importer drop the trailing umlaut?")
-    log.says("The zebra importer decodes latin-1; the umlaut is lost in `read_lines`.").write(home)
+    log = ClaudeLog(root, "s-claude").user(
+        "why does the zebra importer drop the trailing umlaut?"
+    )
+    log.says("The zebra importer decodes latin-1; the umlaut is lost in `read_lines`.").write(
+        home
+    )
     CodexLog(root, "s-codex").event("user_message", message="rename the giraffe").event(
         "agent_message", message="Renamed."
     ).write(home)

@@ -179,7 +179,9 @@ def test_without_a_terminal_a_rebuild_says_how(folder: Path, xscore: Run) -> Non
 def test_on_a_terminal_a_rebuild_asks(folder: Path, answer: str, count: int) -> None:
     """Enter means yes; a no leaves the copy for later."""
     lose_store(folder)
-    shown, code = shown_on_terminal(["-m", "xscore", "store", "rebuild"], cwd=folder, typed=answer)
+    shown, code = shown_on_terminal(
+        ["-m", "xscore", "store", "rebuild"], cwd=folder, typed=answer
+    )
     assert code == 0 and "[Y/n]" in " ".join(shown.split()), shown
     assert len(stated_rows(folder)["memories"]) == count
     assert holding("Prices are summed as decimals")
@@ -242,7 +244,10 @@ def test_preferences_survive_the_loss_of_the_users_store(folder: Path, xscore: R
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     back = xscore("store", "rebuild", "--user", "--stated", "--yes", "--json", cwd=folder)
     assert json.loads(back.stdout)["restored"] == 1
-    assert '"tabs"' in xscore("memory", "list", "--json", "--kind", "preference", cwd=folder).stdout
+    assert (
+        '"tabs"'
+        in xscore("memory", "list", "--json", "--kind", "preference", cwd=folder).stdout
+    )
 
 
 def test_trust_needs_no_copy(folder: Path) -> None:
@@ -276,7 +281,8 @@ def test_two_processes_that_state_at_once_are_both_copied(folder: Path) -> None:
         "    with own_store() as store: decide(store, f'Decision {number} of {sys.argv[2]}')\n"
     )
     running = [
-        subprocess.Popen([sys.executable, "-c", stating, folder, str(name)]) for name in range(4)
+        subprocess.Popen([sys.executable, "-c", stating, folder, str(name)])
+        for name in range(4)
     ]
     assert [process.wait(timeout=60) for process in running] == [0] * 4
     before = stated_rows(folder)
@@ -295,12 +301,15 @@ def test_a_moved_repository_takes_its_copy_along(folder: Path, xscore: Run) -> N
     count = len(copies())
     moved = folder.rename(folder.with_name("moved"))
     assert xscore("store", "trust", cwd=moved).returncode == 0
-    assert xscore("memory", "add", "Moved with care", "--kind", "todo", cwd=moved).returncode == 0
+    assert (
+        xscore("memory", "add", "Moved with care", "--kind", "todo", cwd=moved).returncode == 0
+    )
     assert len(copies()) == count
     assert holding("Moved with care") == holding("Prices are summed as decimals")
     lose_store(moved)
     assert (
-        json.loads(xscore("store", "rebuild", "--yes", "--json", cwd=moved).stdout)["restored"] == 5
+        json.loads(xscore("store", "rebuild", "--yes", "--json", cwd=moved).stdout)["restored"]
+        == 5
     )
 
 
@@ -356,7 +365,9 @@ def test_damage_takes_nothing_from_the_copy(folder: Path, xscore: Run) -> None:
     with own_store(folder) as store:
         path = store.path
     with closing(opening.connect_store(path)) as connection:
-        connection.execute("DELETE FROM memory_row WHERE title = 'Prices are summed as decimals'")
+        connection.execute(
+            "DELETE FROM memory_row WHERE title = 'Prices are summed as decimals'"
+        )
     assert xscore("memory", "add", "Afterwards", "--kind", "todo", cwd=folder).returncode == 0
     assert holding("Prices are summed as decimals")
     back = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
@@ -377,7 +388,9 @@ def test_the_copy_of_an_encrypted_store_is_cipher_text(folder: Path, xscore: Run
     words = ("Prices are summed", "the till is locked", "tabs")
     assert [holding(text) for text in words] == [[], [], []]
     assert (
-        xscore("memory", "add", "The heron is secret", "--kind", "decision", cwd=folder).returncode
+        xscore(
+            "memory", "add", "The heron is secret", "--kind", "decision", cwd=folder
+        ).returncode
         == 0
     )
     assert holding("heron") == [] and len(copies()) == 2
@@ -391,7 +404,9 @@ def test_the_copy_of_an_encrypted_store_is_cipher_text(folder: Path, xscore: Run
     with own_store(folder) as store:
         query = "SELECT id FROM memory WHERE title = 'The heron is secret'"
         (identifier,) = store.connection.execute(query).fetchone()
-    assert xscore("memory", "delete", identifier, "--verify", "--yes", cwd=folder).returncode == 0
+    assert (
+        xscore("memory", "delete", identifier, "--verify", "--yes", cwd=folder).returncode == 0
+    )
     assert xscore("store", "decrypt", "--all", cwd=folder).returncode == 0
     assert holding("Prices are summed") and holding("heron") == []
 
@@ -401,7 +416,9 @@ def test_an_encrypted_copy_is_not_put_back_in_plain(folder: Path, xscore: Run) -
     first."""
     assert xscore("store", "encrypt", "--all", cwd=folder).returncode == 0
     lose_store(folder)
-    assert xscore("memory", "add", "Something new", "--kind", "todo", cwd=folder).returncode == 0
+    assert (
+        xscore("memory", "add", "Something new", "--kind", "todo", cwd=folder).returncode == 0
+    )
     refused = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
     assert (
         json.loads(refused.stdout)["restored"] == 0

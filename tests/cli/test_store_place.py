@@ -36,7 +36,9 @@ def coverage(xscore: Run, root: Path, judge: Judge) -> dict[str, int]:
 
 def decisions(xscore: Run, root: Path) -> list[str]:
     """Return the decisions that a root's store has."""
-    listed = json.loads(xscore("memory", "list", "--kind", "decision", "--json", cwd=root).stdout)
+    listed = json.loads(
+        xscore("memory", "list", "--kind", "decision", "--json", cwd=root).stdout
+    )
     return [memory["text"] for memory in listed["memories"]]
 
 
@@ -95,7 +97,12 @@ def test_a_poisoned_store_in_a_branch_plants_nothing(
     }
     # A process of its own, since a hook ends its process.
     started = run(
-        "hook", "session-start", "--client", "claude-code", cwd=basket, stdin=json.dumps(message)
+        "hook",
+        "session-start",
+        "--client",
+        "claude-code",
+        cwd=basket,
+        stdin=json.dumps(message),
     )
     assert started.returncode == 0
     assert PLANTED not in started.stdout
@@ -109,7 +116,9 @@ def make_poison(tmp_path: Path, xscore: Run) -> Path:
     write_files(folder, {"a.py": "A = 1\n"})
     home = {"HOME": str(tmp_path / "attackers-home")}
     assert (
-        xscore("memory", "add", "--kind", "decision", PLANTED, cwd=folder, environ=home).returncode
+        xscore(
+            "memory", "add", "--kind", "decision", PLANTED, cwd=folder, environ=home
+        ).returncode
         == 0
     )
     poison = tmp_path / "poison"
@@ -122,13 +131,17 @@ def make_poison(tmp_path: Path, xscore: Run) -> Path:
     return poison
 
 
-def test_a_store_in_the_tree_is_taken_over_once(basket: Path, xscore: Run, judge: Judge) -> None:
+def test_a_store_in_the_tree_is_taken_over_once(
+    basket: Path, xscore: Run, judge: Judge
+) -> None:
     """The first command moves an own store of the tree to the git folder, with all it holds, and
     says so once."""
     earlier = plain_folder_with_store(basket, xscore, judge)
     first = xscore("memory", "list", cwd=basket)
     assert first.returncode == 0 and "was taken over" in first.stderr
-    assert not earlier.exists() and store_file(basket) == basket / ".git" / "xscore" / "memory.db"
+    assert (
+        not earlier.exists() and store_file(basket) == basket / ".git" / "xscore" / "memory.db"
+    )
     assert "taken over" not in xscore("memory", "list", cwd=basket).stderr
     assert decisions(xscore, basket) == [DECISION]
     counts = coverage(xscore, basket, judge)
@@ -180,7 +193,9 @@ def test_what_is_not_surely_the_users_own_is_not_taken_over(
     assert decisions(xscore, basket) == []
 
 
-def test_the_user_can_accept_a_store_of_the_tree(basket: Path, xscore: Run, judge: Judge) -> None:
+def test_the_user_can_accept_a_store_of_the_tree(
+    basket: Path, xscore: Run, judge: Judge
+) -> None:
     """`store trust` takes over a store that is not known, its rows beside those that the new store
     has already."""
     earlier = plain_folder_with_store(basket, xscore, judge)
@@ -266,7 +281,9 @@ def test_new_stores_note_their_journals_and_forget_them(
     assert not list(store_dir(basket).glob("memory.db-*"))
 
 
-def test_a_store_that_a_commit_had_waits_for_trust(basket: Path, xscore: Run, judge: Judge) -> None:
+def test_a_store_that_a_commit_had_waits_for_trust(
+    basket: Path, xscore: Run, judge: Judge
+) -> None:
     """Taking the store out of git's index does not make what commits wrote into it one's own."""
     plain_folder_with_store(basket, xscore, judge)
     git(basket, "add", "-f", ".xscore")

@@ -44,7 +44,8 @@ def models(tmp_path: Path) -> tuple[str, ...]:
 def change(repo: Path, sql: str, *parameters: object) -> None:
     """Change the store directly."""
     connection = sqlite3.connect(store_file(repo))
-    connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
+    # Damage asks no rule of the schema.
+    connection.execute("PRAGMA ignore_check_constraints = ON")
     with connection:
         connection.execute(sql, parameters)
     connection.close()
@@ -57,7 +58,9 @@ def listed(xscore: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
     return turns
 
 
-def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
+def test_turns_are_listed_newest_first(
+    xscore: Run, repo: Path, models: tuple[str, ...]
+) -> None:
     """Each turn with state, dollars, kept memories, command, judge and the first line of its
     task."""
     xscore("ask", "what is total\nand why", *models, cwd=repo)
@@ -140,7 +143,10 @@ def test_a_turn_whose_process_is_gone_is_unfinished(
         xscore("ask", task, *models, cwd=repo)
     from xscore.platform.processes import process_identity
 
-    for task, who in (("killed", "999999999 1 aaaaaaaa nowhere"), ("at work", process_identity())):
+    for task, who in (
+        ("killed", "999999999 1 aaaaaaaa nowhere"),
+        ("at work", process_identity()),
+    ):
         change(
             repo,
             "UPDATE turn SET state = 'running', started_at = ? WHERE task = ?",
@@ -160,7 +166,9 @@ def test_a_turn_whose_process_is_gone_is_unfinished(
         "at work": "running",
     }
     (gone,) = listed(xscore, repo, "--state", "unfinished")
-    assert gone["coverage"] is None and gone["total_s"] is None and gone["spent"]["attempts"] >= 2
+    assert (
+        gone["coverage"] is None and gone["total_s"] is None and gone["spent"]["attempts"] >= 2
+    )
     done = xscore("history", "show", gone["id"], cwd=repo)
     assert done.returncode == 1
     assert (
@@ -202,7 +210,9 @@ def test_a_turn_is_shown_as_it_was_printed(
     assert rest.strip() == answered.stderr.strip()
 
 
-def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
+def test_the_calls_of_a_turn_are_a_table(
+    xscore: Run, repo: Path, models: tuple[str, ...]
+) -> None:
     """`--calls`: one line for each attempt, and all its figures as JSON."""
     xscore("ask", "what is total", *models, cwd=repo)
     shown = xscore("history", "show", "latest", "--calls", cwd=repo)
@@ -219,21 +229,30 @@ def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: tuple[
         "model",
     ]
     assert [line.split()[2] for line in table[1:]] == ["judge"] * (len(table) - 2) + ["primary"]
-    calls = json.loads(xscore("history", "show", "latest", "--calls", "--json", cwd=repo).stdout)[
-        "calls"
-    ]
+    calls = json.loads(
+        xscore("history", "show", "latest", "--calls", "--json", cwd=repo).stdout
+    )["calls"]
     assert len(calls) == len(table) - 1
     assert (
-        calls[0]["stage"] == "judge" and calls[0]["outcome"] == "ok" and calls[0]["cost_usd"] == "0"
+        calls[0]["stage"] == "judge"
+        and calls[0]["outcome"] == "ok"
+        and calls[0]["cost_usd"] == "0"
     )
 
 
-def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
+def test_the_objects_keep_their_fields(
+    xscore: Run, repo: Path, models: tuple[str, ...]
+) -> None:
     """X25: within a schema version fields of turns and calls may be added, never renamed or
     removed."""
     xscore("ask", "what is total", *models, cwd=repo)
     (turn,) = listed(xscore, repo)
-    usage = {"input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"}
+    usage = {
+        "input_tokens",
+        "cached_input_tokens",
+        "cache_write_tokens",
+        "cache_write_1h_tokens",
+    }
     usage |= {"output_tokens", "reasoning_tokens", "cost_usd", "estimated"}
     assert set(turn) >= {
         *(
@@ -251,7 +270,9 @@ def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: tuple[st
         *("kept", "threshold", "spent", "total_s"),
     }
     assert set(turn["spent"]) >= {"calls", "attempts", *usage}
-    shown = json.loads(xscore("history", "show", turn["id"], "--calls", "--json", cwd=repo).stdout)
+    shown = json.loads(
+        xscore("history", "show", turn["id"], "--calls", "--json", cwd=repo).stdout
+    )
     assert next(iter(shown)) == "schema" and shown["schema"] == 1
     assert set(shown["calls"][0]) >= {
         *(
@@ -278,7 +299,11 @@ def test_damaged_rows_are_named_and_hide_no_turn(
     change(repo, "UPDATE turn SET started_at = -1e18 WHERE task = 'first'")
     change(repo, "UPDATE call SET cost = -1 WHERE stage = 'primary'")
     done = xscore("history", "list", cwd=repo)
-    assert (done.returncode, "second" in done.stdout, "first" in done.stdout) == (0, True, False)
+    assert (done.returncode, "second" in done.stdout, "first" in done.stdout) == (
+        0,
+        True,
+        False,
+    )
     assert (
         "left out, since they are damaged: 1 rows of turns. Rebuild it with `xscore store rebuild`"
         in done.stderr

@@ -21,7 +21,9 @@ TASK = "Why is the total wrong?"
 
 def with_judge(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
     """Flags and environment of a user who chose this host."""
-    return ("--judge", "openai:judge-2", "--no-answer", "--json"), {"OPENAI_BASE_URL": server.url}
+    return ("--judge", "openai:judge-2", "--no-answer", "--json"), {
+        "OPENAI_BASE_URL": server.url
+    }
 
 
 def test_planted_scores_are_neither_used_nor_salvaged(
@@ -133,7 +135,9 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
         for folder in (root, root / ".git"):
             folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    first, repeated = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
+    first, repeated = (
+        json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:]
+    )
     assert first["judged"] == repeated["cached"] > 0
     assert not (store_dir(root)).exists() and (store_dir(writable)).exists()
     assert list(home.rglob("memory.db"))
@@ -201,7 +205,9 @@ def test_a_read_only_store_is_read_and_keeps_nothing(
                 folder.chmod(0o755)
         assert done.returncode == 0, done.stderr
     before, after = done.stdout.split("read-only\n")
-    codes = [json.loads(line)["exit"] for line in after.splitlines() if line.startswith('{"exit"')]
+    codes = [
+        json.loads(line)["exit"] for line in after.splitlines() if line.startswith('{"exit"')
+    ]
     assert codes == [0, 0, 6, 6, 0], after + done.stderr
     status = json.loads("{" + after.rsplit("\n{", 2)[1])
     assert (status["store"], status["trusted"]) == (

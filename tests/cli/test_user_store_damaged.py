@@ -77,7 +77,9 @@ def test_doctor_names_the_damaged_store_of_ones_own(
     )
 
 
-def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, user_file: Path) -> None:
+def test_ones_own_store_is_built_anew_alone(
+    xscore: Run, tmp_path: Path, user_file: Path
+) -> None:
     """What is readable is kept, observations included; the old file is set aside, and the project's
     is unchanged."""
     with closing(sqlite3.connect(user_file)) as connection:

@@ -67,7 +67,8 @@ def test_a_user_without_a_home_may_use_any_project(
     write_files(tmp_path / "project", {"plan.md": "# Plan\n\nA plan for the shop.\n"})
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.delenv("HOME")
-    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # as for an id that is not in /etc/passwd
+    # As for an id that is not in /etc/passwd.
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
     for variable in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, str(home / "own"))
     with library.open(tmp_path / "project") as repository:
@@ -96,7 +97,9 @@ def test_whoever_names_the_folder_has_it_indexed_without_its_secrets(
     assert xscore("context", "what is the plan?", cwd=home).returncode in (0, 1)
 
 
-def test_a_git_folder_that_is_elsewhere_makes_no_home_a_repository(home: Path, xscore: Run) -> None:
+def test_a_git_folder_that_is_elsewhere_makes_no_home_a_repository(
+    home: Path, xscore: Run
+) -> None:
     """Where git is not asked, the folder is read as a plain one, whatever `GIT_DIR` or a `.git`
     file names."""
     (home / ".git").write_text("gitdir: /nowhere\n")

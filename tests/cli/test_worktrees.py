@@ -91,7 +91,9 @@ def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
         ).stdout
     )
     statement = statement.get("memory", statement)["id"]
-    (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
+    (second / "shop" / "checkout.py").write_text(
+        FILES["shop/checkout.py"].replace("pay", "settle")
+    )
     (second / "shop" / "till.py").write_text(
         "from shop.checkout import settle\n\n\ndef ring():\n    settle(None)\n"
     )
@@ -150,8 +152,14 @@ def test_no_judgment_is_paid_twice(xscore: Run, basket: Path, judge: tuple[str, 
     first = judged(xscore, basket, *judge)
     assert first["judged"] == first["candidates"]
     second = worktree(basket)
-    assert judged(xscore, second, *judge) == {**first, "judged": 0, "cached": first["candidates"]}
-    (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
+    assert judged(xscore, second, *judge) == {
+        **first,
+        "judged": 0,
+        "cached": first["candidates"],
+    }
+    (second / "shop" / "checkout.py").write_text(
+        FILES["shop/checkout.py"].replace("pay", "settle")
+    )
     edited = judged(xscore, second, *judge)
     assert 0 < edited["judged"] < first["candidates"]
     shutil.copy(second / "shop" / "checkout.py", basket / "shop" / "checkout.py")
@@ -182,7 +190,9 @@ def test_clones(
     assert judged(xscore, tmp_path / "other", *judge)["cached"] == 0
 
 
-def test_what_files_show_is_judged_once(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
+def test_what_files_show_is_judged_once(
+    xscore: Run, basket: Path, judge: tuple[str, ...]
+) -> None:
     """A clone shows the same conventions and commands, and pays for none of them."""
     (basket / "Makefile").write_text("test:\n\tpytest -q\n")
     (basket / "pyproject.toml").write_text('[project]\nname = "shop"\n\n[tool.ruff]\n')

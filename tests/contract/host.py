@@ -76,7 +76,9 @@ class _Handler(BaseHTTPRequestHandler):
                 piece | {"choices": [end]},
                 piece | {"choices": [], "usage": usage},
             ]
-            self._stream([f"data: {json.dumps(row)}\n\n" for row in rows] + ["data: [DONE]\n\n"])
+            self._stream(
+                [f"data: {json.dumps(row)}\n\n" for row in rows] + ["data: [DONE]\n\n"]
+            )
             return
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}

@@ -68,7 +68,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "replay of nothing": ("ask", "Never asked before", "--replay", "--json"),
     "nothing matches": ("ask", TASK, "--glob", "no/such/*", "--json"),
     "usage error": ("ask", TASK, "--threshold", "7", "--json"),
-    "over the cap": ("ask", "Another question about tax", "--max-usd", "0.0000001", "--json", "-y"),
+    "over the cap": (
+        "ask",
+        "Another question about tax",
+        "--max-usd",
+        "0.0000001",
+        "--json",
+        "-y",
+    ),
 }
 """For each view: the command line that shows it."""
 VOLATILE = {
@@ -148,7 +155,11 @@ class World:
             "NO_COLOR": "1",
             **date,
         }
-        for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "start")):
+        for arguments in (
+            ("init", "-q", "-b", "main"),
+            ("add", "-A"),
+            ("commit", "-qm", "start"),
+        ):
             identity = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
             subprocess.run(
                 ["git", *identity, *arguments], cwd=self.root, check=True, env=self.environ

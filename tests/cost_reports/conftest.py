@@ -28,7 +28,9 @@ def reader(path: Path) -> Iterator[Connection]:
 @pytest.fixture
 def dead() -> str:
     """Return the name (`processes.process`) of a process that has ended."""
-    program = "from xscore.platform.processes import process_identity; print(process_identity())"
+    program = (
+        "from xscore.platform.processes import process_identity; print(process_identity())"
+    )
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.strip()

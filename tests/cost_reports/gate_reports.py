@@ -42,7 +42,9 @@ EVALUATION = EvaluationLine(
     candidates=500,
     unjudged=0,
 )
-TIMING = Timing(of="call", stage="judge", kind="live", count=58, p50_s=0.1, p95_s=0.2, p99_s=0.3)
+TIMING = Timing(
+    of="call", stage="judge", kind="live", count=58, p50_s=0.1, p95_s=0.2, p99_s=0.3
+)
 MEASURED = GateFigures(
     turns=4,
     coverage=COVERAGE,
@@ -51,7 +53,9 @@ MEASURED = GateFigures(
     usage=USAGE,
     cost_usd=Decimal("0.0213"),
     unpriced=0,
-    recall=EvaluationRecall(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9),
+    recall=EvaluationRecall(
+        questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9
+    ),
     timings=(StageP95(of="call", stage="judge", kind="live", count=58, p95_s=0.2),),
 )
 

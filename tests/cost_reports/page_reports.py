@@ -75,8 +75,12 @@ NASTY = (
     "w" * 5_000,
 )
 
-GUESS = Expected(calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51"))
-REAL = Expected(calls=931, input_tokens=4_890_000, output_tokens=171_000, cost_usd=Decimal("2.437"))
+GUESS = Expected(
+    calls=900, input_tokens=5_100_000, output_tokens=160_000, cost_usd=Decimal("2.51")
+)
+REAL = Expected(
+    calls=931, input_tokens=4_890_000, output_tokens=171_000, cost_usd=Decimal("2.437")
+)
 EVALUATION = EvaluationLine(
     id="v_1",
     at=NOON - 4_000,
@@ -201,7 +205,9 @@ def _spent_on(lines: Sequence[TurnLine]) -> Spent:
         unpriced=2,
         estimated=7,
         otherwise=CounterfactualCost(
-            without_prefix_cache=total_usd * 2, without_packs=total_usd * 4, by_batch=total_usd / 2
+            without_prefix_cache=total_usd * 2,
+            without_packs=total_usd * 4,
+            by_batch=total_usd / 2,
         ),
     )
 
@@ -232,7 +238,9 @@ def hostile(*texts: str) -> CostReport:
     first, second, third = (texts * 3)[:3]
     base = report_of(2, 0)
     lines = tuple(
-        replace(line, task=first, repository=second, judge=third, cost_by_model={first: Decimal(1)})
+        replace(
+            line, task=first, repository=second, judge=third, cost_by_model={first: Decimal(1)}
+        )
         for line in base.turns
     )
     chosen = memory(
@@ -293,7 +301,13 @@ def timings() -> tuple[Timing, ...]:
     ]
     return tuple(
         Timing(
-            of=of, stage=stage, kind=kind, count=412, p50_s=p50, p95_s=p50 * 2.1, p99_s=p50 * 3.4
+            of=of,
+            stage=stage,
+            kind=kind,
+            count=412,
+            p50_s=p50,
+            p95_s=p50 * 2.1,
+            p99_s=p50 * 3.4,
         )
         for of, stage, kind, p50 in rows
     )

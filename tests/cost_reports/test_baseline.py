@@ -119,14 +119,40 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
         },
         {
             "timings": [
-                {"of": "call", "stage": "| ![](http://x)", "kind": "live", "count": 3, "p95_s": 0.1}
+                {
+                    "of": "call",
+                    "stage": "| ![](http://x)",
+                    "kind": "live",
+                    "count": 3,
+                    "p95_s": 0.1,
+                }
             ]
         },
-        {"timings": [{"of": "call", "stage": "judge", "kind": "<b>", "count": 3, "p95_s": 0.1}]},
-        {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": -0.1}]},
-        {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": 1e300}]},
+        {
+            "timings": [
+                {"of": "call", "stage": "judge", "kind": "<b>", "count": 3, "p95_s": 0.1}
+            ]
+        },
+        {
+            "timings": [
+                {"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": -0.1}
+            ]
+        },
+        {
+            "timings": [
+                {"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": 1e300}
+            ]
+        },
         {"usage": {"input_tokens": 5}},
-        {"coverage": {"candidates": -1, "judged": -1, "cached": 0, "carried": 0, "unjudged": 0}},
+        {
+            "coverage": {
+                "candidates": -1,
+                "judged": -1,
+                "cached": 0,
+                "carried": 0,
+                "unjudged": 0,
+            }
+        },
         {"unknown": 1},
     ],
 )
@@ -140,7 +166,11 @@ def test_a_figure_that_makes_no_sense_is_refused(path: Path, changes: dict[str, 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
     """A folder, a pipe, a link, a name below a file: exit 2 at once, reading or writing."""
-    link, pipe, folder = tmp_path / "link.json", tmp_path / "pipe.json", tmp_path / "folder.json"
+    link, pipe, folder = (
+        tmp_path / "link.json",
+        tmp_path / "pipe.json",
+        tmp_path / "folder.json",
+    )
     link.symlink_to(path)
     os.mkfifo(pipe)
     folder.mkdir()

@@ -56,7 +56,9 @@ async def test_settling_gives_back_what_was_not_used(path: Path, reader: Connect
     assert spent_in_period(reader, "t") == Decimal("0.3")
 
 
-async def test_a_charge_beyond_the_bound_is_counted_once(path: Path, reader: Connection) -> None:
+async def test_a_charge_beyond_the_bound_is_counted_once(
+    path: Path, reader: Connection
+) -> None:
     """An overrun leaves the rest of the cap, to the cent, to the others; a call that does not tell
     stays charged."""
     async with GroupCommit(path) as commits:
@@ -175,7 +177,10 @@ async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -
     remaining budget."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
-        first, second = await budget.reserve(Decimal("0.01")), await budget.reserve(Decimal("0.01"))
+        first, second = (
+            await budget.reserve(Decimal("0.01")),
+            await budget.reserve(Decimal("0.01")),
+        )
         reader.execute("DELETE FROM reservation")
         reader.execute("INSERT INTO spending VALUES ('t', 970000000000)")
         await budget.settle(first, Decimal("0.01"))

@@ -77,13 +77,17 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
     for number in range(LATENCY_SAMPLES):
         add_call(reader, f"old{number}", "t", DAY - 1_000 + number, duration_s=99.0)
     for number in range(LATENCY_SAMPLES):
-        add_call(reader, f"new{number}", "t", DAY + number, duration_s=(1.0, 3.0, 4.0)[number % 3])
+        add_call(
+            reader, f"new{number}", "t", DAY + number, duration_s=(1.0, 3.0, 4.0)[number % 3]
+        )
     for name, changes in enumerate(
         ({"host": "x"}, {"model": "x"}, {"stage": "primary"}, {"outcome": "timeout"})
     ):
         add_call(reader, f"other{name}", "t", DAY + 999, duration_s=77.0, **changes)
     assert typical_latency_s(reader, host="h", model="small") == 3.0
-    assert is_timed(reader, host="h", model="small") and not is_timed(reader, host="h", model="new")
+    assert is_timed(reader, host="h", model="small") and not is_timed(
+        reader, host="h", model="new"
+    )
     assert typical_latency_s(reader, host="h", model="small", stage=Stage.PRIMARY) == 77.0
 
 
@@ -97,12 +101,15 @@ def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
     add_call(reader, "far", "t", DAY, duration_s=1.5, host="x")
     assert typical_latency_s(reader, host="h", model="new") == 1.5
     assert (
-        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE) > ASSUMED_LATENCY_S
+        typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE)
+        > ASSUMED_LATENCY_S
     )
 
 
 @pytest.mark.parametrize("value", ["abc", b"x", -1.0, float("inf"), 1e300])
-def test_a_duration_that_makes_no_sense_is_passed_over(reader: Connection, value: object) -> None:
+def test_a_duration_that_makes_no_sense_is_passed_over(
+    reader: Connection, value: object
+) -> None:
     """One damaged ledger row neither breaks an estimate nor makes it infinite."""
     add_call(reader, "odd", "t", DAY + 1, duration_s=value)
     assert typical_latency_s(reader, host="h", model="small") == ASSUMED_LATENCY_S
@@ -220,7 +227,9 @@ def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float
         return share * read_factor + (1 - share) * write.price_factor
 
     prices = {write.ttl_s: price(write) for write in CLAUDE} | {0: 1.0}
-    assert prices[best_cache_ttl_s(gaps_s, CLAUDE, read_factor=read_factor)] == min(prices.values())
+    assert prices[best_cache_ttl_s(gaps_s, CLAUDE, read_factor=read_factor)] == min(
+        prices.values()
+    )
 
 
 def add_judged_turn(

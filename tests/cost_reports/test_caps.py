@@ -72,7 +72,9 @@ async def test_two_turns_one_after_the_other_share_the_day(
     )
 
 
-async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock: Clock) -> None:
+async def test_the_next_day_has_room_again(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
     """Midnight UTC resets the day's cap, within a turn and between turns; the repository's
     continues."""
     caps = Caps(day=Decimal(1), repository=Decimal("1.80"))
@@ -118,7 +120,9 @@ async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
     assert not reader.execute("SELECT * FROM reservation").fetchall()
 
 
-async def test_a_clock_set_back_opens_nothing(path: Path, reader: Connection, clock: Clock) -> None:
+async def test_a_clock_set_back_opens_nothing(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
     """If the clock goes back a day, earlier spending still counts, and no reservation crosses
     days."""
     async with GroupCommit(path) as commits:
@@ -152,7 +156,9 @@ async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
         await free.settle(untold, None)
         await commits.caught_up()
         with pytest.raises(BudgetExhausted, match=r"\$0\.20* of the repository's"):
-            await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.21"))
+            await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(
+                Decimal("0.21")
+            )
     assert spent_in_period(reader, TODAY) == Decimal("0.8")
 
 
@@ -224,7 +230,9 @@ async def test_a_damaged_span_stops_only_where_it_is_capped(
     assert spent_in_period(reader, "t1") == Decimal("0.5")
     with pytest.raises(StoreDamaged, match="is invalid"):
         async with GroupCommit(path) as commits:
-            await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.01"))
+            await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(
+                Decimal("0.01")
+            )
 
 
 @pytest.mark.verify

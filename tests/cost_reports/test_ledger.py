@@ -168,7 +168,9 @@ async def test_a_stored_ratio_that_cannot_be_is_not_believed(
             assert learned(reader) is None
 
 
-async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: Connection) -> None:
+async def test_the_whole_store_is_added_up_in_one_question(
+    path: Path, reader: Connection
+) -> None:
     """No spending is $0; many large amounts do not overflow; an estimate among them is marked."""
     assert (total_spent(reader), is_estimated(reader)) == (Decimal(0), False)
     async with GroupCommit(path) as commits:
@@ -181,11 +183,16 @@ async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: C
             False,
         )
         ledger.record(call(3, cost_usd=Decimal(0), estimated=True))
-    assert (total_spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), True)
+    assert (total_spent(reader), is_estimated(reader)) == (
+        Decimal("27000000.000000000003"),
+        True,
+    )
 
 
 @pytest.mark.parametrize("cost", ["lost", "", -1, 0.5, b"1"])
-async def test_a_damaged_cost_is_not_added_up(path: Path, reader: Connection, cost: Any) -> None:
+async def test_a_damaged_cost_is_not_added_up(
+    path: Path, reader: Connection, cost: Any
+) -> None:
     """One row with an invalid amount makes the whole sum damaged, not smaller."""
     async with GroupCommit(path) as commits:
         Ledger(commits).record(call(1))

@@ -84,7 +84,8 @@ def test_the_policy_lets_in_this_style_and_these_scripts_alone() -> None:
 
     assert (
         f"content=\"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src"
-        f" 'sha256-{hashes[1]}' 'sha256-{hashes[2]}'; base-uri 'none'; form-action 'none'\"" in page
+        f" 'sha256-{hashes[1]}' 'sha256-{hashes[2]}'; base-uri 'none'; form-action 'none'\""
+        in page
     )
     assert page.index("Content-Security-Policy") < page.index("<style>")
     assert "unsafe" not in page
@@ -94,7 +95,9 @@ def test_nothing_on_the_page_points_outside() -> None:
     """Links stay within the page; nothing is loaded."""
     reader = Reader(render_page(report_of(60, 10)))
 
-    assert all((value or "").startswith("#") for name, value in reader.attributes if name == "href")
+    assert all(
+        (value or "").startswith("#") for name, value in reader.attributes if name == "href"
+    )
     assert not {"src", "srcset", "style", "action"} & {name for name, _ in reader.attributes}
 
 
@@ -137,7 +140,9 @@ def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
         render_page(
             replace(
                 base,
-                details=(TurnDetail(turn_id=base.turns[0].id, selected=(chosen,), near_misses=()),),
+                details=(
+                    TurnDetail(turn_id=base.turns[0].id, selected=(chosen,), near_misses=()),
+                ),
             )
         )
     )

@@ -14,7 +14,8 @@ from xscore.cost_reports.records import CostReport
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SORTED = (
-    "Array.from(document.querySelector('.turns').tBodies[0].rows, row => row.cells[%d].textContent)"
+    "Array.from(document.querySelector('.turns').tBodies[0].rows, "
+    "row => row.cells[%d].textContent)"
 )
 COLUMN = (
     "Array.from(document.querySelector('.turns').tHead.rows[0].cells, c =>"
@@ -75,7 +76,8 @@ async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str
 
     assert await tab.run("window.ran") is None
     assert (
-        await tab.run("document.querySelectorAll('script, style, img, iframe, object').length") == 4
+        await tab.run("document.querySelectorAll('script, style, img, iframe, object').length")
+        == 4
     )
     assert await tab.run("document.querySelector('.memories b').textContent") == words.upper()
     assert tab.dialogs == [] and tab.complaints == []
@@ -125,7 +127,9 @@ async def test_the_page_never_scrolls_sideways(
         assert await tab.run(SIDEWAYS) == 0
 
 
-async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_path: Path) -> None:
+async def test_a_table_that_scrolls_on_a_phone_says_so(
+    tab: browser.Tab, tmp_path: Path
+) -> None:
     """At 400 pixels every wide table says in its caption that it scrolls, and shades its far
     side."""
     await tab.look(width=400)
@@ -194,7 +198,9 @@ async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Pat
 
     await tab.run(f"{head}.querySelector('button').focus()")
     await tab.press_enter()
-    assert [float(cell.strip("$")) for cell in await tab.run(SORTED % column)] == sorted(dearest)
+    assert [float(cell.strip("$")) for cell in await tab.run(SORTED % column)] == sorted(
+        dearest
+    )
     assert await tab.run(f"{head}.getAttribute('aria-sort')") == "ascending"
     assert await tab.run("document.querySelectorAll('.turns [aria-sort]').length") == 1
 
@@ -264,7 +270,9 @@ async def test_it_prints_whole(tab: browser.Tab, tmp_path: Path) -> None:
     await tab.look(width=700, theme="dark", media="print")
     await show(tab, report_of(12, 3), tmp_path)
 
-    assert await tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        await tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    )
     assert (
         await tab.run(
             "Array.from(document.querySelectorAll('.memories'), one => one.offsetHeight > 100)"

@@ -30,7 +30,9 @@ ZERO = Decimal(0)
 def linear(colour: str) -> list[float]:
     """Return red, green and blue in linear light."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
 
 
 def contrast(first: str, second: str) -> float:
@@ -89,7 +91,11 @@ USD = st.decimals(min_value=0, max_value=9, places=12)
 @given(st.lists(st.builds(turn_of, FEW, FEW, FEW, USD), min_size=1, max_size=2 * MAX_BUCKETS))
 @settings(deadline=None, max_examples=20)
 @example(
-    [turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))]
+    [
+        turn_of(1, 0, 0, Decimal(1)),
+        turn_of(1, 1, 0, Decimal(1)),
+        turn_of(2, 1, 1, Decimal("1.3")),
+    ]
     * 30
 )
 def test_bars_are_as_high_as_their_numbers(turns: list[TurnLine]) -> None:
@@ -145,7 +151,9 @@ def test_a_stage_without_time_stands_in_the_table_alone() -> None:
     figure = latency_plot(timings())
     (panel,) = figure.panels
 
-    assert [spread.hint for spread in panel.spreads if "turn: judging, cached" in spread.hint] == []
+    assert [
+        spread.hint for spread in panel.spreads if "turn: judging, cached" in spread.hint
+    ] == []
     assert [row[1] for row in figure.numbers.rows if row[0] == "turn: judging"] == [
         "live",
         "cached",

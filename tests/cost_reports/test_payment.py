@@ -18,7 +18,11 @@ from xscore.cost_reports.report_text import render_report, summary_rows
         (Spent(), "$0", "$0"),
         (Spent(attempts=3, cost_usd=Decimal("1.27")), "$1.27", "$1.27"),
         (Spent(attempts=3, cost_usd=Decimal("1.27"), estimated=1), "~$1.27", "~$1.27"),
-        (Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2), "$1.27 + 2 unpriced", "$1.27+?"),
+        (
+            Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2),
+            "$1.27 + 2 unpriced",
+            "$1.27+?",
+        ),
         (
             Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2, estimated=3),
             "~$1.27 + 2 unpriced",

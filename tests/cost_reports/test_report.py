@@ -62,7 +62,15 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
     add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
     add_call(
-        reader, "b", "t_1", outcome="rate_limited", cost=0, input=0, cached=0, output=0, reasoning=0
+        reader,
+        "b",
+        "t_1",
+        outcome="rate_limited",
+        cost=0,
+        input=0,
+        cached=0,
+        output=0,
+        reasoning=0,
     )
     add_call(reader, "c", "t_1", outcome="timeout", cost=1, cached=0, estimated=1)
     add_call(
@@ -117,7 +125,11 @@ def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> 
         for histogram in report.histograms
     ]
     assert shown_histograms == [("lexical", 2, None, 76, 0), ("openai:small", 2, 0.7, 0, 76)]
-    assert (report.scores, report.threshold, report.near) == (report.histograms[0].scores, None, 12)
+    assert (report.scores, report.threshold, report.near) == (
+        report.histograms[0].scores,
+        None,
+        12,
+    )
     page = render_report(report)
     assert "scores, lexical" in page and "scores, openai:small" in page
     assert "threshold 0.7 at |" in page and "threshold 0.4" not in page
@@ -223,7 +235,12 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
         judging = {"provider": "openai-decisions", "cost": 9 - number}
         add_call(reader, f"j_{number}", f"t_{number}", DAY + number * 86_400, **judging)
         add_call(
-            reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=20 - number
+            reader,
+            f"p_{number}",
+            f"t_{number}",
+            stage="primary",
+            model="strong",
+            cost=20 - number,
         )
     report = reported(reader, by=by)
     assert [group.name for group in report.groups] == names

@@ -22,10 +22,23 @@ def test_what_it_would_have_cost(reader: Connection) -> None:
     the judging alone."""
     add_judged_turn(reader, "t_1", DAY)
     add_call(
-        reader, "a", "t_1", cost=3 * ADOLLAR, packless=9 * ADOLLAR, plain=4 * ADOLLAR, batch=ADOLLAR
+        reader,
+        "a",
+        "t_1",
+        cost=3 * ADOLLAR,
+        packless=9 * ADOLLAR,
+        plain=4 * ADOLLAR,
+        batch=ADOLLAR,
     )
     add_call(
-        reader, "b", "t_1", stage="primary", model="strong", plain=None, packless=None, batch=None
+        reader,
+        "b",
+        "t_1",
+        stage="primary",
+        model="strong",
+        plain=None,
+        packless=None,
+        batch=None,
     )
     comparison = reported(reader).comparison
     assert comparison.actual_usd == 4
@@ -35,7 +48,9 @@ def test_what_it_would_have_cost(reader: Connection) -> None:
     assert comparison.by_batch_usd == 2
 
 
-def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
+def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(
+    reader: Connection,
+) -> None:
     """If the period judged nothing, the judge's all-time average is used; if none is known,
     none."""
     add_judged_turn(reader, "t_1", DAY)
@@ -64,7 +79,9 @@ def test_judgments_whose_calls_are_damaged_are_in_no_average(
     expected = 5 + (8 + 28) * Decimal(5) / 10
     assert reported(reader).comparison.without_cache_usd == expected
     add_judged_turn(reader, "t_3", DAY + 9_000, judged=0, cached=40, unjudged=0)
-    assert reported(reader, since=DAY + 9_000).comparison.without_cache_usd == 40 * Decimal(5) / 10
+    assert (
+        reported(reader, since=DAY + 9_000).comparison.without_cache_usd == 40 * Decimal(5) / 10
+    )
 
 
 def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None:
@@ -101,7 +118,11 @@ def test_calls_that_do_not_know_leave_other_ways_unknown(reader: Connection) -> 
 def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection) -> None:
     """A turn with unjudged candidates, or without an estimate, says nothing about how good
     estimates are."""
-    expected = {"expected_calls": 2, "expected_input_tokens": 1_800, "expected_output_tokens": 150}
+    expected = {
+        "expected_calls": 2,
+        "expected_input_tokens": 1_800,
+        "expected_output_tokens": 150,
+    }
     for number, unjudged in ((1, 0), (2, 2)):
         add_turn(reader, f"t_{number}", DAY + number)
         causes = '{"budget": 2}' if unjudged else "{}"

@@ -22,7 +22,9 @@ from tests.cost_reports.ledger_rows import DAY, add_call, add_judged_turn, add_t
     ],
     ids=str,
 )
-def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
+def test_a_damaged_call_is_left_out_and_said(
+    reader: Connection, damage: dict[str, object]
+) -> None:
     """Text, fractions, negatives, infinities and impossible calls are in no sum."""
     add_judged_turn(reader, "t_1", DAY)
     add_call(reader, "a", "t_1")
@@ -106,7 +108,8 @@ def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
     ):
         add_judged_turn(reader, name, DAY)
         reader.execute(
-            "INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", (name, json.dumps(body))
+            "INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)",
+            (name, json.dumps(body)),
         )
     report = reported(reader, details=9)
     assert [detail.turn_id for detail in report.details] == ["t_1"]
@@ -140,7 +143,8 @@ def test_a_damaged_evaluation_is_left_out_and_said(
     for values in (row, {**row, "id": "v_2", **damage}):
         marks = ", ".join("?" * len(values))
         reader.execute(
-            f"INSERT INTO evaluation ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+            f"INSERT INTO evaluation ({', '.join(values)}) VALUES ({marks})",
+            tuple(values.values()),
         )
     report = reported(reader)
     assert [evaluation.id for evaluation in report.evaluations] == ["v_1"]

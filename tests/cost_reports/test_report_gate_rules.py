@@ -27,7 +27,9 @@ from xscore.records.receipt import Coverage
 from xscore.settings import GateSettings
 
 GATES = GateSettings()
-RECALLED = EvaluationRecall(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9)
+RECALLED = EvaluationRecall(
+    questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9
+)
 
 
 def line(report: GateReport, name: str) -> GateLine:
@@ -84,8 +86,13 @@ def test_anything_above_a_baseline_of_zero_is_a_rise() -> None:
 
 def test_an_improvement_is_told_and_passes() -> None:
     """A decrease passes and is named as better, so that the baseline can be tightened."""
-    checked = check_gates(replace(MEASURED, calls=10, cost_usd=Decimal("0.001")), MEASURED, GATES)
-    assert {line.what for line in checked.with_verdict(GateVerdict.BETTER)} == {"calls", "dollars"}
+    checked = check_gates(
+        replace(MEASURED, calls=10, cost_usd=Decimal("0.001")), MEASURED, GATES
+    )
+    assert {line.what for line in checked.with_verdict(GateVerdict.BETTER)} == {
+        "calls",
+        "dollars",
+    }
     assert checked.failed == ()
 
 
@@ -105,7 +112,8 @@ def test_recall_may_fall_by_its_tolerance_only() -> None:
     assert failed(recalled(0.88)) == set()
     assert failed(recalled(0.87)) == {"recall"}
     assert (
-        line(check_gates(recalled(0.95), MEASURED, GATES), "recall").verdict is GateVerdict.BETTER
+        line(check_gates(recalled(0.95), MEASURED, GATES), "recall").verdict
+        is GateVerdict.BETTER
     )
 
 
@@ -130,11 +138,14 @@ def test_an_evaluation_that_left_candidates_unjudged_is_passed_over() -> None:
     torn = replace(EVALUATION, recall=0.1, unjudged=3)
     assert measure_report(made(evaluations=(torn, EVALUATION))).recall == RECALLED
     none = measure_report(made(evaluations=(torn, torn)))
-    assert line(check_gates(none, MEASURED, GATES), "recall").verdict is GateVerdict.INCONCLUSIVE
+    assert (
+        line(check_gates(none, MEASURED, GATES), "recall").verdict is GateVerdict.INCONCLUSIVE
+    )
 
 
 @pytest.mark.parametrize(
-    "now", [replace(MEASURED, turns=5), replace(MEASURED, coverage=Coverage(1_051, 461, 590, 0, 0))]
+    "now",
+    [replace(MEASURED, turns=5), replace(MEASURED, coverage=Coverage(1_051, 461, 590, 0, 0))],
 )
 def test_another_workload_is_named_and_its_sums_are_not_compared(now: GateFigures) -> None:
     """Other turns, or candidates beyond the tolerance: that line fails, and sums are
@@ -158,7 +169,8 @@ def test_what_lost_its_price_fails() -> None:
 def test_what_gained_a_price_is_inconclusive() -> None:
     """A rise in dollars that comes only from newly priced attempts is no rise."""
     dollars = line(
-        check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES), "dollars"
+        check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES),
+        "dollars",
     )
     assert (dollars.verdict, dollars.note) == (
         GateVerdict.INCONCLUSIVE,
@@ -173,9 +185,13 @@ def test_one_new_price_excuses_no_other_rise() -> None:
         check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), before, GATES), "dollars"
     )
     assert doubled.verdict is GateVerdict.FAILED
-    assert doubled.note == "more is priced than in the baseline, by 1, which does not explain it"
+    assert (
+        doubled.note == "more is priced than in the baseline, by 1, which does not explain it"
+    )
     half = replace(MEASURED, unpriced=30, cost_usd=MEASURED.cost_usd / 2)
-    assert line(check_gates(MEASURED, half, GATES), "dollars").verdict is GateVerdict.INCONCLUSIVE
+    assert (
+        line(check_gates(MEASURED, half, GATES), "dollars").verdict is GateVerdict.INCONCLUSIVE
+    )
     assert line(
         check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), half, GATES), "dollars"
     ).note
@@ -266,7 +282,9 @@ def test_nothing_is_no_baseline(place: Path) -> None:
     assert gated(empty, place) == 5
 
 
-def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_ledger_is_no_baseline(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A report with missing rows is neither checked nor saved as a baseline: exit 5, or a refusal
     with a remedy."""
     torn = made(left_out=11)

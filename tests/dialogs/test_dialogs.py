@@ -106,7 +106,11 @@ def killed(task: str, root: Path, server: OpenAIServer) -> None:
     """Ask in a new process and kill it while it waits for the judge."""
     server.latency_s, before = 20.0, server.counts.requests
     process = programs.begin(
-        "ask", task, *models_of("openai"), cwd=root, environ=environment_at("openai", server.url)
+        "ask",
+        task,
+        *models_of("openai"),
+        cwd=root,
+        environ=environment_at("openai", server.url),
     )
     wait_until(lambda: server.counts.requests > before, process)
     os.killpg(process.pid, signal.SIGKILL)

@@ -40,5 +40,7 @@ def mutated(draw: st.DrawFn, texts: dict[str, bytes]) -> tuple[str, bytes]:
     donor = texts[draw(st.sampled_from(sorted(texts)))]
     for at, donor_place, length, put in draw(st.lists(_EDITS, max_size=8)):
         start, source = int(at * len(data)), int(donor_place * len(donor))
-        data = data[:start] + put + donor[source : source + length // 4] + data[start + length :]
+        data = (
+            data[:start] + put + donor[source : source + length // 4] + data[start + length :]
+        )
     return name, data

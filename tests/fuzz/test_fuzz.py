@@ -24,7 +24,11 @@ from xscore.extensions.sessions.aider import AiderReader
 from xscore.extensions.sessions.claude_code import ClaudeCodeReader
 from xscore.extensions.sessions.codex import CodexReader
 from xscore.extensions.sessions.session_lines import UnreadableSession
-from xscore.extensions.sessions.session_reader import ImportedExchange, SessionFile, SessionReader
+from xscore.extensions.sessions.session_reader import (
+    ImportedExchange,
+    SessionFile,
+    SessionReader,
+)
 from xscore.indexer.admission import decode_text
 from xscore.indexer.memories import source_file
 from xscore.platform.errors import UsageError

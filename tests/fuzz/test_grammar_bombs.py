@@ -65,5 +65,7 @@ def test_no_repetition_costs_more_than_a_second(name: str, data: st.DataObject) 
     head, fragment = data.draw(st.just("") | tokens), data.draw(tokens)
     size = data.draw(st.sampled_from(SIZES))
     text = (head + fragment * (size // len(fragment)))[:size]
-    suffix = next(claim for claim in language_named(name).claims.split() if claim.startswith("."))
+    suffix = next(
+        claim for claim in language_named(name).claims.split() if claim.startswith(".")
+    )
     check_cost(f"file{suffix}", frame.replace("{}", text))

@@ -106,4 +106,6 @@ def check_cost(path: str, text: str) -> FileCost:
         start_s = _start_s(attempt)
         if cost.cpu_s <= CPU_LIMIT_S + STARTS_A_FILE * start_s:
             return cost
-    raise AssertionError(f"{path}, {text[:80]!r} …: {cost.cpu_s:.2f} s, a start {start_s:.2f} s")
+    raise AssertionError(
+        f"{path}, {text[:80]!r} …: {cost.cpu_s:.2f} s, a start {start_s:.2f} s"
+    )

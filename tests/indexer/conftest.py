@@ -117,7 +117,9 @@ def unseen_rows(source: SourceFile, pieces: Sequence[MemoryDraft]) -> list[str]:
     lines, seen = source.lines, set[int]()
     for piece in pieces:
         shown = {line.strip() for line in piece.text.split("\n")}
-        seen.update(row for row in range(piece.start, piece.end + 1) if lines[row].strip() in shown)
+        seen.update(
+            row for row in range(piece.start, piece.end + 1) if lines[row].strip() in shown
+        )
     marks = {CELL, MARKDOWN_CELL} if source.language.name == "notebook" else set[str]()
     unseen = [
         row

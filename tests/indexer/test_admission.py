@@ -23,7 +23,11 @@ CLASSES = {
     "data": ("data/x.csv",),
     "binary": ("x.png",),
     "bundle": ("dist/esm/app.js", "docs/A.docset/Contents/index.html"),
-    "vendored": ("deps/lua/src/lapi.c", "src/third_party/zlib/inflate.c", "internal/vendor/x/x.go"),
+    "vendored": (
+        "deps/lua/src/lapi.c",
+        "src/third_party/zlib/inflate.c",
+        "internal/vendor/x/x.go",
+    ),
     "settings": (".xscore.toml",),
     "agent_setup": (".claude/skills/xscore/SKILL.md", ".claude/agents/xscore.md"),
     "": (
@@ -79,9 +83,9 @@ def test_a_long_line_among_others_loses_its_middle() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     line = f'EXPECTED = "{"x" * 480} {key} {"y" * 6_000}"'
     code = "def test_it():\n    assert render() == EXPECTED\n" * 200
-    first, _, rest = decode_text(f"{line}\n{code}".encode(), "a.py", max_line_chars=5000).partition(
-        "\n"
-    )
+    first, _, rest = decode_text(
+        f"{line}\n{code}".encode(), "a.py", max_line_chars=5000
+    ).partition("\n")
     assert rest == code
     assert first.startswith('EXPECTED = "x') and first.endswith('y"') and len(first) < 1_100
     assert "ghp_" not in first
@@ -95,7 +99,11 @@ def test_a_key_that_begins_or_ends_in_a_long_line_is_redacted_whole() -> None:
     code = "def test_it():\n    assert render() == EXPECTED\n" * 400
     for lines in (
         [begin, *body, "-----END RSA PRIVATE KEY-----"],
-        ['"-----BEGIN RSA PRIVATE KEY-----', *body, f"-----END RSA PRIVATE KEY----- {begin[:-32]}"],
+        [
+            '"-----BEGIN RSA PRIVATE KEY-----',
+            *body,
+            f"-----END RSA PRIVATE KEY----- {begin[:-32]}",
+        ],
     ):
         data = "\n".join([code, *lines, code])
         text = decode_text(data.encode(), "a.py", max_line_chars=5000)
@@ -230,7 +238,16 @@ def test_every_exclusion_has_its_reason(index: Index) -> None:
     (submodule / "f.py").write_text("")
     git(submodule, "add", ".")
     git(submodule, "commit", "-qm", "x")
-    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(submodule), "mod")
+    git(
+        root,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(submodule),
+        "mod",
+    )
     report = index.run(root, exclude=("skip/",))
     assert report.files.excluded.by_reason == {
         "binary": 1,
@@ -313,7 +330,9 @@ def test_a_file_whose_name_holds_a_secret_stays_out(index: Index) -> None:
     """A path is shown with every memory and cannot be redacted, so a file with a secret in its path
     is excluded."""
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
-    root = index.make({"a.py": "a = 1", f"dump_{secret}.py": "b = 1", f"{secret}/c.py": "c = 1"})
+    root = index.make(
+        {"a.py": "a = 1", f"dump_{secret}.py": "b = 1", f"{secret}/c.py": "c = 1"}
+    )
     (root / f"link_{secret}").symlink_to("a.py")
     (root / f"other_{secret}" / ".git").mkdir(parents=True)
     excluded = index.run(root, git=False).files.excluded

@@ -123,7 +123,9 @@ CSS = """.order > .total,
         ("a.css", CSS, [".order > .total", "@media print"]),
     ],
 )
-def test_blocks_are_cut_where_their_first_lines_are(path: str, text: str, names: list[str]) -> None:
+def test_blocks_are_cut_where_their_first_lines_are(
+    path: str, text: str, names: list[str]
+) -> None:
     """Each statement, target, stage or rule is a memory with its own name, and no line is lost."""
     assert list(pieces_of(path, text)) == names
     assert unseen_lines(path, text) == []
@@ -223,7 +225,11 @@ def test_a_page_that_ends_inside_a_script_loses_nothing(closing: str) -> None:
 
 
 def _notebook() -> dict[str, Any]:
-    image = {"output_type": "display_data", "data": {"image/png": "iVBOR" * 4000}, "metadata": {}}
+    image = {
+        "output_type": "display_data",
+        "data": {"image/png": "iVBOR" * 4000},
+        "metadata": {},
+    }
     code = {"execution_count": 1, "metadata": {}, "outputs": [image], "cell_type": "code"}
     return {
         "cells": [
@@ -270,7 +276,9 @@ def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -
         "def paid" in lines[spans["paid"] - 1]
         and "# Paid orders" in lines[spans["Paid orders"] - 1]
     )
-    assert [row[0] for row in by_file["packed.ipynb"]] == [row[0] for row in by_file["paid.ipynb"]]
+    assert [row[0] for row in by_file["packed.ipynb"]] == [
+        row[0] for row in by_file["paid.ipynb"]
+    ]
     assert not any("iVBOR" in str(text) for *_, text in memories)
 
 
@@ -333,13 +341,17 @@ def test_stages_of_jenkins_are_blocks() -> None:
         "notifyAll",
     ]
     assert (
-        language_of("ci/Jenkinsfile.release").name == language_of("build.gradle").name == "groovy"
+        language_of("ci/Jenkinsfile.release").name
+        == language_of("build.gradle").name
+        == "groovy"
     )
 
 
 def test_asciidoc_is_cut_by_heading() -> None:
     """A `=` inside a listing is no heading."""
-    text = "= Shop\n\nAll about it.\n\n== Pay\n\n----\n== not one\n----\n\n=== Refund\n\nBack.\n"
+    text = (
+        "= Shop\n\nAll about it.\n\n== Pay\n\n----\n== not one\n----\n\n=== Refund\n\nBack.\n"
+    )
     assert list(pieces_of("a.adoc", text)) == ["Shop", "Shop > Pay", "Shop > Pay > Refund"]
 
 

@@ -11,7 +11,9 @@ from tests import programs
 from tests.conftest import MakeRepo
 from tests.indexer.bombs import BOMBS, LIMITED, MORE_BOMBS, SNIPPET, check_cost, file_cost
 
-ALL = {path: text for path, text in {**BOMBS, **MORE_BOMBS}.items() if not path.endswith(".ipynb")}
+ALL = {
+    path: text for path, text in {**BOMBS, **MORE_BOMBS}.items() if not path.endswith(".ipynb")
+}
 """A notebook in a repository would need its JSON around the cells."""
 
 
@@ -54,14 +56,25 @@ def test_a_bomb_is_tried_once(make_repo: MakeRepo) -> None:
     assert (first["files"]["indexed"], first["memories"]["by_kind"]["function"]) == (2, 1)
     assert [note.partition(":")[0] for note in first["notes"]] == ["attributes.rs"]
     second = index(root)
-    assert (second["files"]["indexed"], second["files"]["unchanged"], second["notes"]) == (0, 2, [])
+    assert (second["files"]["indexed"], second["files"]["unchanged"], second["notes"]) == (
+        0,
+        2,
+        [],
+    )
 
 
 @pytest.mark.verify
 def test_a_clone_full_of_bombs_is_indexed_and_asked(make_repo: MakeRepo) -> None:
     """With 2 GB of address space both commands succeed, and every other file has its entities."""
     root = make_repo({**ALL, "shop.py": SNIPPET, "README.md": "# Shop\n"})
-    ask = ("ask", "Where does `total` sum the lines?", "--judge", "lexical", "--no-answer", "-y")
+    ask = (
+        "ask",
+        "Where does `total` sum the lines?",
+        "--judge",
+        "lexical",
+        "--no-answer",
+        "-y",
+    )
     done = programs.run(*ask, cwd=root, program=LIMITED)
     assert done.returncode == 0, done.stderr
     assert "shop.py" in done.stdout

@@ -36,7 +36,10 @@ def run(root: Path, broken: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (OTHER_VERSION, "the grammar does not load (ValueError: Incompatible Language version 99"),
+        (
+            OTHER_VERSION,
+            "the grammar does not load (ValueError: Incompatible Language version 99",
+        ),
         pytest.param(
             "raise ImportError('no symbol: ts_x')\n",
             "the grammar does not load (ImportError: no symbol: ts_x)",
@@ -66,6 +69,7 @@ def test_a_broken_grammar_costs_its_language_alone(
 def test_a_grammar_that_the_queries_do_not_fit_is_noted(make_repo: MakeRepo) -> None:
     """Queries that do not compile against the installed grammar leave windows and a note."""
     root = make_repo({"total.go": GO})
-    assert "total.go: the installed go grammar does not fit its queries; cut into windows" in run(
-        root, CSHARP_FOR_GO, "index"
+    assert (
+        "total.go: the installed go grammar does not fit its queries; cut into windows"
+        in run(root, CSHARP_FOR_GO, "index")
     )

@@ -67,7 +67,9 @@ def test_functions_methods_and_classes_are_pieces_of_their_own() -> None:
     """X15: every function, method and class is a memory; nested functions belong to their
     outermost."""
     pieces = pieces_of("pkg/store.py", PYTHON)
-    kinds = {name: piece.kind for name, piece in pieces.items() if not name.startswith("module:")}
+    kinds = {
+        name: piece.kind for name, piece in pieces.items() if not name.startswith("module:")
+    }
     assert kinds == {
         "Store": Kind.CLASS,
         "Store.__init__": Kind.METHOD,
@@ -142,7 +144,11 @@ VALUES = {
         "MOST NAME",
         "MOST",
     ),
-    "a.c": ("#include <stdio.h>\n#define MOST 3\nstatic const int few = 4;\n", "MOST few", "MOST"),
+    "a.c": (
+        "#include <stdio.h>\n#define MOST 3\nstatic const int few = 4;\n",
+        "MOST few",
+        "MOST",
+    ),
     "b.py": ("import os\n\nlogger = os.environ\n__all__ = []\n", "logger __all__", "imports"),
 }
 

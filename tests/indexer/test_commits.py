@@ -81,7 +81,11 @@ def test_a_commit_is_a_memory_of_its_date(index: Index, repository: Path) -> Non
     assert "def total(order):" in memory.text
     assert memory.details.author == "Ada Byron"
     assert memory.updated_at == 1_709_380_800
-    assert (report.commits.memories, report.commits.added, report.commits.left_out) == (2, 2, {})
+    assert (report.commits.memories, report.commits.added, report.commits.left_out) == (
+        2,
+        2,
+        {},
+    )
 
 
 def test_what_says_nothing_is_left_out_and_counted(index: Index, repository: Path) -> None:
@@ -135,7 +139,9 @@ def test_what_says_nothing_is_left_out_and_counted(index: Index, repository: Pat
 )
 def test_reasons(subject: str, reason: str) -> None:
     """The rules know what a subject is about, and nothing more."""
-    logged = LoggedCommit(hash="0" * 40, parents=1, at=0.0, author="Ada", email="", message=subject)
+    logged = LoggedCommit(
+        hash="0" * 40, parents=1, at=0.0, author="Ada", email="", message=subject
+    )
     assert why_left_out(logged, read_message(subject, is_merge=False)) == reason
 
 
@@ -170,7 +176,9 @@ def test_worktrees_share_commits(index: Index, repository: Path, tmp_path: Path)
     commit(repository, "Drop the tracking parameters from the key")
     index.run(repository)
     assert len(titles(index)) == 3
-    git(repository, "commit", "-q", "--amend", "-m", "Drop the campaign parameters from the key")
+    git(
+        repository, "commit", "-q", "--amend", "-m", "Drop the campaign parameters from the key"
+    )
     index.run(repository)
     assert "Sort parameters by name and keep repeated values" in titles(index)
     assert "Drop the tracking parameters from the key" not in titles(index)
@@ -366,7 +374,9 @@ def test_a_commit_has_the_name_that_cites_it(index: Index, repository: Path) -> 
     """`commit 1a2b3c4`, or its hash; a prefix too short or of another commit names nothing."""
     index.run(repository)
     head = git(repository, "rev-parse", "HEAD").strip()
-    ids = [id_ for (id_,) in rows(index.connection, "SELECT id FROM memory WHERE kind = 'commit'")]
+    ids = [
+        id_ for (id_,) in rows(index.connection, "SELECT id FROM memory WHERE kind = 'commit'")
+    ]
     for name in (f"commit {head[:7]}", head[:9], head):
         assert find_named(index.connection, name) == ids
     for name in (f"commit {head[:6]}", f"commit {'0' * 7}"):

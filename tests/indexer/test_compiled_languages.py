@@ -357,7 +357,8 @@ def test_rows_stay_where_a_constructor_has_its_own() -> None:
         "    fun total(): Int {\n        return money(items)"
     )
     assert (
-        "internal constructor(val items: List<Int>) : Basket<Int>, Named {" in pieces["Cart"].text
+        "internal constructor(val items: List<Int>) : Basket<Int>, Named {"
+        in pieces["Cart"].text
     )
     assert pieces["Size"].text.startswith("@Serializable\nenum class Size {")
 
@@ -368,7 +369,9 @@ def test_what_is_said_of_an_entity_is_read() -> None:
     assert total.facts.docstring == "Total sums the prices."
     assert total.facts.signature == "func (c *Cart) Total() float64"
     assert total.facts.dependencies == ("pay.Sum",)
-    assert [(use.name, use.hint) for use in total.uses] == [("Sum", "mod:example.com/shop/payment")]
+    assert [(use.name, use.hint) for use in total.uses] == [
+        ("Sum", "mod:example.com/shop/payment")
+    ]
     cart = pieces_of("src/cart.cc", CPP)["shop.Cart"]
     assert [(use.name, use.is_reference) for use in cart.uses] == [("Base", True)]
     rust_pieces = pieces_of("src/cart.rs", RUST)

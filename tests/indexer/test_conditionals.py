@@ -98,7 +98,9 @@ def test_a_linkage_names_nothing() -> None:
     """`extern "C"` is no part of a name, inside of a namespace neither."""
     inner = 'extern "C" {{\nint {}(int x) {{\n  return x;\n}}\n}}\n'
     text = "namespace a {\n" + inner.format("f") + "}\n\n" + inner.format("g")
-    functions = [key for key, piece in pieces_of("a.cpp", text).items() if piece.kind == "function"]
+    functions = [
+        key for key, piece in pieces_of("a.cpp", text).items() if piece.kind == "function"
+    ]
     assert functions == ["a.f", "g"]
 
 

@@ -196,7 +196,9 @@ def test_a_path_longer_than_the_system_takes_is_counted(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / ("n" * 250))
 
 
-def test_folders_closed_to_this_user_are_counted_and_the_rest_is_remembered(tmp_path: Path) -> None:
+def test_folders_closed_to_this_user_are_counted_and_the_rest_is_remembered(
+    tmp_path: Path,
+) -> None:
     """A folder that may not be listed, one that may not be searched, and a file that may not be
     read."""
     write_files(tmp_path, {"a.py": "A = 1\n", "closed/b.py": "", "half/c.py": "", "d.py": ""})

@@ -36,7 +36,9 @@ def test_a_name_that_tells_is_believed() -> None:
 
 def test_a_script_is_cut_into_its_functions() -> None:
     """Without a suffix, too: functions, and a block of the rest."""
-    text = "#!/usr/bin/env python3\nimport sys\n\n\ndef run(x):\n    return x\n\n\nrun(sys.argv)\n"
+    text = (
+        "#!/usr/bin/env python3\nimport sys\n\n\ndef run(x):\n    return x\n\n\nrun(sys.argv)\n"
+    )
     assert "run" in pieces_of("bin/tool", text)
 
 

@@ -30,7 +30,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut off": lambda data: data[: len(data) * 2 // 3],
     "from the middle": lambda data: data[len(data) // 3 :],
     "twice in itself": lambda data: data[: len(data) // 2] + data + data[len(data) // 2 :],
-    "another language within": lambda data: data[: len(data) // 2] + OTHER + data[len(data) // 2 :],
+    "another language within": lambda data: (
+        data[: len(data) // 2] + OTHER + data[len(data) // 2 :]
+    ),
     "old Mac line ends": lambda data: data.replace(b"\n", b"\r"),
     "mixed line ends": lambda data: data.replace(b"\n", b"\r\n", 3).replace(b"\n", b"\n\r", 2),
     "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
@@ -100,7 +102,9 @@ def check_places(data: bytes, language: str, path: str) -> None:
             <= len(data)
         ), language
         assert data.count(b"\n", 0, definition.start_byte) == definition.start, language
-        assert data.count(b"\n", 0, definition.inner_start_byte) == definition.inner_start, language
+        assert data.count(b"\n", 0, definition.inner_start_byte) == definition.inner_start, (
+            language
+        )
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -128,7 +132,9 @@ def test_a_notebook_that_is_none_is_data(cells: str) -> None:
 def test_a_notebook_holds_what_no_text_can() -> None:
     """Half a character, a carriage return and a repeated key are accepted; an escaped NUL is
     binary."""
-    cell = '{"cell_type": "code", "source": "x = 1", "source": ["a = \\"\\ud800\\"\\r\\n", "b"]}'
+    cell = (
+        '{"cell_type": "code", "source": "x = 1", "source": ["a = \\"\\ud800\\"\\r\\n", "b"]}'
+    )
     text = decode_text(
         f'{{"cells": [], "cells": [{cell}]}}'.encode(), "a.ipynb", max_line_chars=5_000
     )

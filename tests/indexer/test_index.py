@@ -47,7 +47,9 @@ def test_a_first_run_fills_layers_and_counts(index: Index) -> None:
         "dependencies": ["os.fspath"],
         "complexity": 1,
     }
-    layers = index.rows("SELECT DISTINCT layer FROM memory WHERE kind IN ('doc', 'config', 'text')")
+    layers = index.rows(
+        "SELECT DISTINCT layer FROM memory WHERE kind IN ('doc', 'config', 'text')"
+    )
     assert layers == [("vector",)]
 
 
@@ -88,7 +90,8 @@ def test_what_goes_from_disk_goes_from_the_store(index: Index) -> None:
     assert (report.files.removed, report.memories.removed, report.memories.added) == (1, 4, 1)
     remaining_ids = {str(row[0]) for row in index.rows("SELECT id FROM memory")}
     untied = (
-        "SELECT name_crc FROM mentioned_name WHERE version NOT IN (SELECT number FROM file_version)"
+        "SELECT name_crc FROM mentioned_name WHERE version NOT IN "
+        "(SELECT number FROM file_version)"
     )
     assert index.rows(untied) == []
     assert {
@@ -124,7 +127,9 @@ def test_a_file_written_while_indexed_is_looked_at_again(
     (root / "run.sh").write_text("echo ho\n")
     os.utime(root / "run.sh", ns=(info.st_atime_ns, info.st_mtime_ns))
     assert (
-        index_repository(connection, find_root(root), settings, now=time.time() + 60).files.indexed
+        index_repository(
+            connection, find_root(root), settings, now=time.time() + 60
+        ).files.indexed
         == 1
     )
 
@@ -182,7 +187,10 @@ def test_configuration_is_screened_and_documents_are_not(index: Index, tmp_path:
     file again."""
     address = "jane" + "@" + "corp-x.io"
     root = index.make(
-        {"app.toml": f'[owner]\nmail = "{address}"\n', "README.md": f"# Who\n\nAsk {address}.\n"}
+        {
+            "app.toml": f'[owner]\nmail = "{address}"\n',
+            "README.md": f"# Who\n\nAsk {address}.\n",
+        }
     )
     with Store.open(find_root(root), user_data_dir=tmp_path / "user") as store:
         for allowed in (False, True, False):
@@ -190,7 +198,8 @@ def test_configuration_is_screened_and_documents_are_not(index: Index, tmp_path:
                 store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed
             )
             text_by_path = {
-                path: text for path, *_, text in read_with_bodies(store.connection, "path", "true")
+                path: text
+                for path, *_, text in read_with_bodies(store.connection, "path", "true")
             }
             assert (
                 address in text_by_path["app.toml"],
@@ -232,7 +241,9 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
               ("tree_sitter", "numpy", "pydantic", "multiprocessing")])
         """)
     run = [
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        )
         for _ in "12"
     ]
     assert run[0].stdout.strip() == "5"

@@ -45,9 +45,17 @@ def test_a_deadline_that_has_passed_leaves_all_files(
     """Nothing is read, the report counts the files left, and the next run reads everything."""
     root = make_repo(FILES)
     report = run_until(connection, root, 0.0)
-    assert (report.files_left, report.files.indexed, report.memories.total) == (len(FILES), 0, 0)
+    assert (report.files_left, report.files.indexed, report.memories.total) == (
+        len(FILES),
+        0,
+        0,
+    )
     report = run_until(connection, root, None)
-    assert (report.files_left, report.files.indexed, report.memories.total) == (0, len(FILES), 7)
+    assert (report.files_left, report.files.indexed, report.memories.total) == (
+        0,
+        len(FILES),
+        7,
+    )
 
 
 def test_a_folder_that_could_not_be_listed_in_time_keeps_its_index(

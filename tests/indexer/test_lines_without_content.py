@@ -33,7 +33,9 @@ def test_keywords_and_banners_between_entities_are_no_memories() -> None:
         """)
     assert named("pkg/a.py", text) == ["module:start", "f", "f#2", "Late", "module:LIMIT"]
     pieces = pieces_of("pkg/a.py", text)
-    assert pieces["f"].text.endswith("else:") and pieces["Late"].text.startswith("# Timeout errors")
+    assert pieces["f"].text.endswith("else:") and pieces["Late"].text.startswith(
+        "# Timeout errors"
+    )
 
 
 def test_an_export_of_what_stands_above_is_no_memory() -> None:

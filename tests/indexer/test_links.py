@@ -79,7 +79,9 @@ REEXPORTS = {
     "web/a.js": "export function real() {\n  return 1\n}\n",
     "web/b.js": "export function real() {\n  return 2\n}\n",
     "web/index.js": "export { real as shown } from './a.js'\n",
-    "web/use.js": ("import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n"),
+    "web/use.js": (
+        "import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n"
+    ),
 }
 
 
@@ -200,9 +202,9 @@ def test_namespaces_and_static_calls_lead_to_their_classes(index: Index) -> None
         ("Client.php:Client.send", "Stack.php:Stack.create"),
     }
     assert index.edges("imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
-    assert [node.path for node in follow_links(index.connection, "affected", "src/Sends.php")] == [
-        "src/Client.php"
-    ]
+    assert [
+        node.path for node in follow_links(index.connection, "affected", "src/Sends.php")
+    ] == ["src/Client.php"]
 
 
 def test_tests_are_tied_to_what_they_test(index: Index) -> None:

@@ -212,7 +212,8 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"pkg/make.py": MADE["pkg/make.py"].replace("-> One", "-> Two")},
     ),
     "what a function calls gives another type": (
-        MADE | {"pkg/use.py": "from pkg.again import again\n\n\ndef use():\n    again().run()\n"},
+        MADE
+        | {"pkg/use.py": "from pkg.again import again\n\n\ndef use():\n    again().run()\n"},
         {"pkg/make.py": MADE["pkg/make.py"].replace("-> One", "-> Two")},
     ),
     "a member has another type": (
@@ -229,7 +230,8 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"pkg/make.py": MADE["pkg/make.py"].replace("import One", "import Two as One")},
     ),
     "a variable has another type": (
-        MADE | {"pkg/use.py": "from pkg.held import shared\n\n\ndef use():\n    shared.run()\n"},
+        MADE
+        | {"pkg/use.py": "from pkg.held import shared\n\n\ndef use():\n    shared.run()\n"},
         {"pkg/held.py": MADE["pkg/held.py"].replace("One", "Two")},
     ),
     "a method overrides": (
@@ -283,7 +285,9 @@ def random_file(path: str, chance: random.Random) -> str:
 
 @pytest.mark.verify
 @pytest.mark.parametrize("seed", range(12))
-def test_any_edits_give_the_edges_of_a_fresh_index(seed: int, index: Index, tmp_path: Path) -> None:
+def test_any_edits_give_the_edges_of_a_fresh_index(
+    seed: int, index: Index, tmp_path: Path
+) -> None:
     """Files come, change and go in any order: after each step the edges equal those of a fresh
     index."""
     chance = random.Random(seed)

@@ -107,7 +107,9 @@ def test_a_crate_is_known_by_the_name_in_its_manifest(index: Index) -> None:
     assert index.edges("tests") >= arrows(
         "it.rs:walks -> deep.rs:dig deep.rs:fill deep.rs:Walker.new lib.rs:run",
     )
-    assert {("main.rs:main", "lib.rs:dig"), ("lib.rs:dig", "deep.rs:dig")} <= index.edges("calls")
+    assert {("main.rs:main", "lib.rs:dig"), ("lib.rs:dig", "deep.rs:dig")} <= index.edges(
+        "calls"
+    )
     assert ("f_walk-files/tests/it.rs", "f_walk-files/src/deep.rs") in index.edges("imports")
 
 

@@ -151,7 +151,9 @@ TWINS: dict[str, tuple[dict[str, str], set[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_a_call_means_every_definition_that_takes_its_arguments(name: str, index: Index) -> None:
+def test_a_call_means_every_definition_that_takes_its_arguments(
+    name: str, index: Index
+) -> None:
     """Overloads are chosen by the number of arguments, in any file; twins for platforms are all
     meant."""
     files, expected = TWINS[name]

@@ -35,7 +35,9 @@ PYTHON = dedent('''\
 
 def test_everything_in_a_test_file_is_a_test() -> None:
     """X22: functions, classes, fixtures and blocks of test files are of kind test."""
-    assert {piece.kind for piece in pieces_of("tests/test_app.py", PYTHON).values()} == {Kind.TEST}
+    assert {piece.kind for piece in pieces_of("tests/test_app.py", PYTHON).values()} == {
+        Kind.TEST
+    }
 
 
 def test_the_card_says_name_docstring_and_what_is_tested() -> None:
@@ -117,7 +119,10 @@ def test_the_heading_of_a_card_is_the_whole_signature() -> None:
         "    ):\n"
         "        self.size = size\n"
     )
-    assert pieces_of("tests/test_a.py", text)["Body.__init__"].card == "def __init__( self, size, )"
+    assert (
+        pieces_of("tests/test_a.py", text)["Body.__init__"].card
+        == "def __init__( self, size, )"
+    )
 
 
 def test_a_class_of_tests_lists_its_cases() -> None:
@@ -164,7 +169,12 @@ def test_titled_tests_of_scripts() -> None:
         """)
     pieces = pieces_of("src/parse.spec.ts", text)
     titled = {name for name in pieces if not name.startswith("module:")}
-    assert titled == {"parser", "parser > reads an empty file", "parser > reads %d", "top ${level}"}
+    assert titled == {
+        "parser",
+        "parser > reads an empty file",
+        "parser > reads %d",
+        "top ${level}",
+    }
     assert "const fixture = make()" in pieces["parser"].text
     assert 'it("reads an empty file", async () => { ... }' in pieces["parser"].text
     assert "Calls: parse" in pieces["parser > reads an empty file"].card

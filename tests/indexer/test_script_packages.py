@@ -105,7 +105,9 @@ def test_a_list_of_workspaces_is_read_as_yaml_writes_it(written: str) -> None:
 def test_workspaces_of_npm_and_yarn_are_read() -> None:
     """`workspaces` is a list, or holds one under `packages`."""
     for workspaces in (["a"], {"packages": ["a"]}):
-        assert "module:#has=a" in hints_of("package.json", json.dumps({"workspaces": workspaces}))
+        assert "module:#has=a" in hints_of(
+            "package.json", json.dumps({"workspaces": workspaces})
+        )
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,9 @@ def test_prose_names_entities_and_files() -> None:
 
 def spans(path: str, text: str, **window: int) -> dict[str, tuple[int, int]]:
     """Line spans by name."""
-    return {name: (p.start + 1, p.end + 1) for name, p in pieces_of(path, text, **window).items()}
+    return {
+        name: (p.start + 1, p.end + 1) for name, p in pieces_of(path, text, **window).items()
+    }
 
 
 def test_toml_tables_with_their_comments() -> None:
@@ -121,7 +123,8 @@ def test_toml_tables_with_their_comments() -> None:
     )
     assert spans("a.toml", text) == {"name": (1, 2), "tool.ruff": (4, 10)}
     assert (
-        pieces_of("a.toml", text)["tool.ruff"].facts.docstring == "How we lint.\nStrictly.\ninner"
+        pieces_of("a.toml", text)["tool.ruff"].facts.docstring
+        == "How we lint.\nStrictly.\ninner"
     )
     assert pieces_of("a.toml", text)["tool.ruff"].kind is Kind.CONFIG
 

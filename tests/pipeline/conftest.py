@@ -68,7 +68,9 @@ def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -
     """Settings that judge and answer at the loopback host, already probed, with prefix caching in
     steps of 128. What files show of conventions is not noted: these turns count their memories."""
     return Settings(
-        judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "probe": False, **judge}),
+        judge=validate_group(
+            JudgeSettings, {"model": "openai:judge-2", "probe": False, **judge}
+        ),
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url=server.url),
         budget=BudgetSettings(max_usd=Decimal(max_usd)),

@@ -32,7 +32,9 @@ NEW_RULE = (
     "Amendment to the overage policy: every account gets twenty-five free units before the blocks"
     " of fifty are rounded up. The quota stays prorated by the day of the month."
 )
-OTHER_RULE = "Sessions end after an hour without a request, and a token is renewed at half time."
+OTHER_RULE = (
+    "Sessions end after an hour without a request, and a token is renewed at half time."
+)
 
 
 @pytest.fixture
@@ -53,7 +55,9 @@ def said(
     place: str = "",
 ) -> Memory:
     """Something that was said on a day."""
-    layer = {Kind.EXCHANGE: Layer.SESSION, Kind.CONTEXT: Layer.PROJECT}.get(kind, Layer.GOVERNANCE)
+    layer = {Kind.EXCHANGE: Layer.SESSION, Kind.CONTEXT: Layer.PROJECT}.get(
+        kind, Layer.GOVERNANCE
+    )
     memory, _ = make_memory(
         layer=layer,
         kind=kind,
@@ -89,7 +93,9 @@ def placed(
     return place_later_words(ranked, [connection])
 
 
-def test_a_chat_that_amends_stands_above_the_earlier_one(connection: sqlite3.Connection) -> None:
+def test_a_chat_that_amends_stands_above_the_earlier_one(
+    connection: sqlite3.Connection,
+) -> None:
     """It takes the earlier one's score, that one follows, and both name each other."""
     old, new = said(OLD_RULE, day=1, session="a"), said(NEW_RULE, day=2, session="b")
     changed = placed(connection, {"Overage": 0.9, "Amendment": 0.2}, old, new)
@@ -127,7 +133,9 @@ def test_the_earlier_does_not_amend_the_later(connection: sqlite3.Connection) ->
 
 def test_the_last_of_three_stands_first(connection: sqlite3.Connection) -> None:
     """A chain keeps its order, whatever the scores were."""
-    last_rule = NEW_RULE.replace("twenty-five", "forty").replace("Amendment", "Second amendment")
+    last_rule = NEW_RULE.replace("twenty-five", "forty").replace(
+        "Amendment", "Second amendment"
+    )
     chain = [said(OLD_RULE, day=1), said(NEW_RULE, day=2), said(last_rule, day=3)]
     scores = {"Overage": 0.9, "Amendment": 0.8, "Second": 0.3}
     changed = placed(connection, scores, *chain)
@@ -177,8 +185,12 @@ def test_a_decision_and_a_fact_follow_the_same_rule(connection: sqlite3.Connecti
     chat = said(OLD_RULE, day=1)
     decision = said(NEW_RULE, day=2, kind=Kind.DECISION)
     facts = [
-        said("Uploads of customers are limited to ten megabytes each", day=1, kind=Kind.CONTEXT),
-        said("Uploads of customers are limited to fifty megabytes each", day=4, kind=Kind.CONTEXT),
+        said(
+            "Uploads of customers are limited to ten megabytes each", day=1, kind=Kind.CONTEXT
+        ),
+        said(
+            "Uploads of customers are limited to fifty megabytes each", day=4, kind=Kind.CONTEXT
+        ),
     ]
     changed = placed(connection, {}, chat, decision, *facts)
     assert changed[decision.id].score > changed[chat.id].score

@@ -64,7 +64,9 @@ async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAISer
         with attempt:
             deadline_s = 1.0 * attempt.slowness
             hurried = replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
-            async with Pipeline.open(meadow, hurried, observer=(slow := EventList())) as pipeline:
+            async with Pipeline.open(
+                meadow, hurried, observer=(slow := EventList())
+            ) as pipeline:
                 await pipeline.index()
                 turn = Turn(task=f"{TASK.task} Attempt {attempt.number}.")
                 answer = await pipeline.ask(turn, answer=False)

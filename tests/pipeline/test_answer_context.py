@@ -50,7 +50,8 @@ async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAI
         prices.write_text(prices.read_text().replace("100", "200"))
         stale = await pipeline.context(Turn(task="Take the discount once."))
     prior = (
-        f"[{decision.id}] decision (said by the user 40 days ago; prior context, not immutable law"
+        f"[{decision.id}] decision (said by the user 40 days ago; "
+        "prior context, not immutable law"
     )
     assert f"{prior})" in (fresh.bundle or "")
     assert f"{prior}; stale: what it cites has changed in shop/prices.py:9-11)" in (
@@ -108,10 +109,16 @@ async def test_a_stated_facet_is_told_with_the_task(shop: Path, server: OpenAISe
     server.score = table({"total": 90})
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         store = pipeline.parts.store
-        stated = Statement(text="short sentences", kind=Kind.PREFERENCE, key="persona.verbosity")
+        stated = Statement(
+            text="short sentences", kind=Kind.PREFERENCE, key="persona.verbosity"
+        )
         remember(store, stated)
         guessed = replace(
-            stated, text="rhymes", key="persona.tone", source=MemorySource.INFERRED, confidence=0.6
+            stated,
+            text="rhymes",
+            key="persona.tone",
+            source=MemorySource.INFERRED,
+            confidence=0.6,
         )
         remember(store, guessed)
         await pipeline.ask(Turn(task="Take the discount once."))

@@ -43,7 +43,9 @@ def claude_server() -> Iterator[AnthropicServer]:
         yield running
 
 
-def settings_for(server: AnthropicServer, *, max_usd: str = "1", probe: bool = False) -> Settings:
+def settings_for(
+    server: AnthropicServer, *, max_usd: str = "1", probe: bool = False
+) -> Settings:
     """Judge with a small Claude, answer with a large one."""
     return Settings(
         judge=JudgeSettings(model=f"anthropic:{HAIKU}", probe=probe),
@@ -76,7 +78,9 @@ async def test_a_turn_judges_everything_and_answers_once(
     assert answer.answer == claude_server.answer
     assert names(answer) == {"shop/prices.py::total", "shop/prices.py::discount"}
     assert (
-        answer.coverage.candidates == answer.coverage.judged == len(claude_server.counts.judgments)
+        answer.coverage.candidates
+        == answer.coverage.judged
+        == len(claude_server.counts.judgments)
     )
     assert claude_server.counts.answering_requests == 1
     assert claude_server.counts.refused_requests == 0

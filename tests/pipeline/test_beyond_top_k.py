@@ -100,7 +100,9 @@ async def test_explain_and_all_scores_agree(
             explanation = await pipeline.explain(id_, turn_id=answer.turn_id)
             assert explanation.memory is not None, explanation.words
             assert explanation.memory.score == pytest.approx(row["score"], abs=1e-6)
-            boosts = [(boost.name, round(boost.amount, 6)) for boost in explanation.memory.boosts]
+            boosts = [
+                (boost.name, round(boost.amount, 6)) for boost in explanation.memory.boosts
+            ]
             assert boosts == [(boost["name"], boost["amount"]) for boost in row["boosts"]]
 
 
@@ -172,7 +174,11 @@ async def test_where_a_model_chose_nothing_no_answer_is_paid(
         context = await pipeline.ask(turn, answer=False)
         anyway = await pipeline.ask(turn, answer_anyway=True)
     assert Stage.PRIMARY in answer.usage
-    assert (answer.exit_code, answer.answer, answer.spent(Stage.PRIMARY).attempts) == (1, None, 0)
+    assert (answer.exit_code, answer.answer, answer.spent(Stage.PRIMARY).attempts) == (
+        1,
+        None,
+        0,
+    )
     assert any("--answer-anyway" in warning for warning in answer.warnings)
     assert (context.exit_code, anyway.exit_code, anyway.answer) == (0, 0, server.answer)
 
@@ -229,8 +235,12 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
         plain = (await pipeline.context(Turn(task="Where is the cart?"))).bundle or ""
     xml, markdown, body, numbered = texts
     section = xml.partition("<governance>\n")[2].partition("\n</governance>")[0]
-    assert section.startswith("Known failure patterns:\n- ") and "Latest decisions:\n- " in section
+    assert (
+        section.startswith("Known failure patterns:\n- ") and "Latest decisions:\n- " in section
+    )
     assert decision.id in section and failure.id in section and unrelated.id not in section
     assert "# Governance\n\nKnown failure patterns:" in markdown
-    assert json.loads(body)["governance"]["decisions"] and "## Known Failure Patterns" in numbered
+    assert (
+        json.loads(body)["governance"]["decisions"] and "## Known Failure Patterns" in numbered
+    )
     assert ("<governance>" in plain) is ("quokka" in plain)

@@ -35,7 +35,9 @@ async def test_what_the_team_owns_ranks_higher(
 ) -> None:
     """The example booster lifts by CODEOWNERS only when enabled; ours work in both cases."""
     install("codeowners_booster", boosters="owned = codeowners_booster:owned")
-    (shop / "CODEOWNERS").write_text("# who looks\n* @shop/all\n/shop/prices.py @shop/billing\n")
+    (shop / "CODEOWNERS").write_text(
+        "# who looks\n* @shop/all\n/shop/prices.py @shop/billing\n"
+    )
     monkeypatch.chdir(shop)
     monkeypatch.setenv("TEAM", "@shop/billing")
     task = "put one thing into the cart and add the prices up: Cart.add, total"

@@ -36,12 +36,27 @@ def candidate(
     """A candidate in a file of its own."""
     updated = NOW - age_days * DAY_S if age_days is not None else 0.0
     return Candidate(
-        id_, "h" + id_, Layer.GRAPH, kind, path or f"{id_}/x.py", id_, 10, 20, "python", 9, updated
+        id_,
+        "h" + id_,
+        Layer.GRAPH,
+        kind,
+        path or f"{id_}/x.py",
+        id_,
+        10,
+        20,
+        "python",
+        9,
+        updated,
     )
 
 
 def outcome(
-    id_: str, score: float, *, path: str = "", kind: Kind = Kind.FUNCTION, age: float | None = None
+    id_: str,
+    score: float,
+    *,
+    path: str = "",
+    kind: Kind = Kind.FUNCTION,
+    age: float | None = None,
 ) -> Outcome:
     """A candidate judged in this turn."""
     return Outcome(
@@ -158,7 +173,8 @@ def test_recency_halves_and_git_outranks_file_times() -> None:
     assert by_id["a"].boosts[0].amount == pytest.approx(0.025)
     assert by_id["b"].boosts == ()
     assert (
-        ranked([outcome("b", 0.5, age=0), *old], turn=Turn(task="t", changed=()))["b"].boosts == ()
+        ranked([outcome("b", 0.5, age=0), *old], turn=Turn(task="t", changed=()))["b"].boosts
+        == ()
     )
 
 
@@ -181,7 +197,8 @@ def test_an_edit_is_later_than_a_first_commit_of_today() -> None:
         *(ChangedFile(f"f{number}/x.py", 0.0) for number in (1, 2, 3)),
     )
     by_id = ranked(
-        [outcome(f"f{number}", 0.5) for number in range(4)], turn=Turn(task="t", changed=changed)
+        [outcome(f"f{number}", 0.5) for number in range(4)],
+        turn=Turn(task="t", changed=changed),
     )
     assert [name for name, memory in by_id.items() if memory.boosts] == ["f0"]
 
@@ -201,9 +218,9 @@ def test_recency_alone_lifts_nothing_over_the_cut() -> None:
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]])["c"].score == 0.53
     lower = Thresholds(0.9, {"function": 0.52})
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]], thresholds=lower)["c"].boosts == ()
-    assert ranked([outcome("a", 0.6, age=9), outcome("b", 0.45, age=9)], edges, thresholds=lower)[
-        "b"
-    ].boosts
+    assert ranked(
+        [outcome("a", 0.6, age=9), outcome("b", 0.45, age=9)], edges, thresholds=lower
+    )["b"].boosts
 
 
 def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
@@ -229,11 +246,15 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
     capped = ranked(outcomes, edges, turn=turn)["b"]
     assert capped.score == 0.65
     assert sum(boost.amount for boost in capped.boosts) == pytest.approx(0.15)
-    assert capped.boosts[-1].because.endswith("(cut from +0.10: boosts add at most 0.15 together)")
+    assert capped.boosts[-1].because.endswith(
+        "(cut from +0.10: boosts add at most 0.15 together)"
+    )
 
 
 @pytest.mark.parametrize(("is_visible", "dependency"), [(False, 0.1501), (True, 0.1567)])
-def test_a_cut_that_nobody_sees_is_not_mentioned(*, is_visible: bool, dependency: float) -> None:
+def test_a_cut_that_nobody_sees_is_not_mentioned(
+    *, is_visible: bool, dependency: float
+) -> None:
     """Amounts that read the same before and after the cap say nothing of it, also by words, where
     the cap has many digits."""
     thresholds = Thresholds(0.05)
@@ -256,7 +277,18 @@ def test_duplicates_bring_their_links() -> None:
     """A memory judged once for two equal copies is boosted through the edges of either."""
     copy = Outcome(
         Candidate(
-            "b", "hb", Layer.GRAPH, Kind.FUNCTION, "b.py", "b", 1, 2, "", 1, 0.0, duplicates=("b2",)
+            "b",
+            "hb",
+            Layer.GRAPH,
+            Kind.FUNCTION,
+            "b.py",
+            "b",
+            1,
+            2,
+            "",
+            1,
+            0.0,
+            duplicates=("b2",),
         ),
         Judgment("hb", 0.6),
         Origin.CACHED,
@@ -267,11 +299,15 @@ def test_duplicates_bring_their_links() -> None:
 def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
     """Without a score there is nothing to boost; a booster is any callable."""
     missing = Outcome(candidate("u"), Unjudged("hu", UnjudgedCause.BUDGET), Origin.UNJUDGED)
-    boosters = [lambda memory, around: Boost("mine", 0.02, f"{memory.id} of {len(around.known)}")]
+    boosters = [
+        lambda memory, around: Boost("mine", 0.02, f"{memory.id} of {len(around.known)}")
+    ]
     rules = BoostRules(
         settings=BoostSettings(), thresholds=Thresholds(0.7), boosters=boosters, now=NOW
     )
-    boosted = boost(join([outcome("a", 0.5), missing], weight=0), TURN, rules, edges=(), degrees={})
+    boosted = boost(
+        join([outcome("a", 0.5), missing], weight=0), TURN, rules, edges=(), degrees={}
+    )
     assert [(memory.candidate.id, memory.score) for memory in boosted] == [("a", 0.52)]
 
 
@@ -291,7 +327,8 @@ def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int
         for place, score in enumerate(scores)
     ]
     edges = [
-        Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS) for a, b in links
+        Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS)
+        for a, b in links
     ]
     turn = Turn(task="t", file="d1/f.py")
     by_id = ranked(outcomes, edges, turn=turn)
@@ -307,7 +344,9 @@ def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int
     shuffle = random.Random(seed)
     assert (
         ranked(
-            shuffle.sample(outcomes, len(outcomes)), shuffle.sample(edges, len(edges)), turn=turn
+            shuffle.sample(outcomes, len(outcomes)),
+            shuffle.sample(edges, len(edges)),
+            turn=turn,
         )
         == by_id
     )

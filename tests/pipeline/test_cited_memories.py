@@ -64,7 +64,9 @@ def test_an_answer_cites_by_id_lines_or_name(answer: str, cited: str) -> None:
         "m_eeeeeeee": "store > opens a store",
     }
     chosen = [
-        memory(id=id_, path="shop.py", entity=entity, start_line=3 if id_ == "m_aaaaaaaa" else 90)
+        memory(
+            id=id_, path="shop.py", entity=entity, start_line=3 if id_ == "m_aaaaaaaa" else 90
+        )
         for id_, entity in entities.items()
     ]
     assert cited_of(answer, chosen) == tuple(cited.split())

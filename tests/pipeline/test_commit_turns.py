@@ -103,7 +103,9 @@ async def test_a_commit_is_cited_by_hash_and_date(repository: Path) -> None:
     assert f"commit {planted[:7]}: Round discounts of large orders once" in titles
 
 
-async def test_a_judge_is_shown_a_bounded_message(repository: Path, server: OpenAIServer) -> None:
+async def test_a_judge_is_shown_a_bounded_message(
+    repository: Path, server: OpenAIServer
+) -> None:
     """However long a message is, what is sent of it is short."""
     commit(repository, f"Round discounts once\n\n{'A long story of an order. ' * 20_000}")
     async with Pipeline.open(repository, settings_for(server), clock=lambda: NOW) as pipeline:

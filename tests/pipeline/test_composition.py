@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from xscore.pipeline.composition import TaskAim, aim_of
 from xscore.pipeline.selection_by_words import select_by_words
 from xscore.records.candidates import Candidate
-from xscore.records.judgment import FILL, Judgment, Origin, PlacedBy, Ranked, Selection, Thresholds
+from xscore.records.judgment import (
+    FILL,
+    Judgment,
+    Origin,
+    PlacedBy,
+    Ranked,
+    Selection,
+    Thresholds,
+)
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, Turn
 from xscore.settings import SelectionSettings
@@ -24,7 +32,17 @@ def ranked(
     """A memory scored by words."""
     entity = entity or name
     candidate = Candidate(
-        name, f"h{name}", Layer.GRAPH, kind, path or f"{name}.py", entity, 1, 9, "python", 90, 0.0
+        name,
+        f"h{name}",
+        Layer.GRAPH,
+        kind,
+        path or f"{name}.py",
+        entity,
+        1,
+        9,
+        "python",
+        90,
+        0.0,
     )
     return Ranked(
         candidate,
@@ -79,7 +97,8 @@ def test_what_is_beside_the_code_fills_few_places() -> None:
     code = [ranked(f"c{at:02}", CUT - 0.005) for at in range(20)]
     selection = keep([*beside, *code])
     assert (
-        sum(memory.candidate.kind is not Kind.FUNCTION for memory in selection.kept) == FILL.beside
+        sum(memory.candidate.kind is not Kind.FUNCTION for memory in selection.kept)
+        == FILL.beside
     )
     assert len(selection.kept) == FILL.to
     asked_for = keep([*beside, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST}))
@@ -143,7 +162,9 @@ def test_copies_anywhere_take_one_place() -> None:
     ]
     rows = "half = x.shape[-1] // 2 ; first, second = x[:half], x[half:] ; return rotate(first)"
     read = {f"r{at}": f"def apply_rope(x): {rows}" for at in range(7)}
-    read["r1"] = read["r7"] = "def apply_rope(x, freqs, positions): return x * cos + flip(x) * sin"
+    read["r1"] = read["r7"] = (
+        "def apply_rope(x, freqs, positions): return x * cos + flip(x) * sin"
+    )
     selection = select_by_words(
         pool, thresholds=Thresholds(CUT), settings=SETTINGS, texts=lambda _ids: read
     )

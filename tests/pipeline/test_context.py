@@ -93,7 +93,8 @@ def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
     (root / odd).write_text("odd = 1\n")
     assert completed(root, Turn(task="x", file=str(root / odd))).file_text == "odd = 1\n"
     assert (
-        completed(root, Turn(task="x", file=str(root / "100%FF.py"))).file_text == "percent = 1\n"
+        completed(root, Turn(task="x", file=str(root / "100%FF.py"))).file_text
+        == "percent = 1\n"
     )
 
 
@@ -113,7 +114,9 @@ def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
         f"{name}.{end}": "one\n"
         for name, end in (("a", "py"), ("private/b", "py"), ("c", "lock"), ("d", "py"))
     }
-    root = make_repo(files | {"gone.py": "one\n", "private/gone.py": "one\n", "wide.py": "one\n"})
+    root = make_repo(
+        files | {"gone.py": "one\n", "private/gone.py": "one\n", "wide.py": "one\n"}
+    )
     for name in files:
         (root / name).write_text("two\n")
     (root / "wide.py").write_text("x" * 9_000)
@@ -121,7 +124,9 @@ def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
     (root / "private" / "gone.py").unlink()
     git(root, "mv", "d.py", "private/d.py")
     turn = completed(root, Turn(task="x"), exclude=("private/",))
-    named = [line[6:] for line in turn.diff.splitlines() if line.startswith(("--- a/", "+++ b/"))]
+    named = [
+        line[6:] for line in turn.diff.splitlines() if line.startswith(("--- a/", "+++ b/"))
+    ]
     assert named == ["a.py", "a.py", "d.py", "gone.py"]
 
 
@@ -136,7 +141,9 @@ def test_a_file_moved_within_a_folder_named_like_a_prefix_keeps_its_name(
     git(root, "mv", "b/kept.py", "b/moved.py")
     turn = completed(root, Turn(task="x"), exclude=("b/",))
     assert "rename from a/kept.py" in turn.diff and "b/kept.py" not in turn.diff
-    assert "rename from" not in completed(root, Turn(task="x"), exclude=("a/kept.py", "b/")).diff
+    assert (
+        "rename from" not in completed(root, Turn(task="x"), exclude=("a/kept.py", "b/")).diff
+    )
 
 
 def test_edited_lines_are_those_after_the_change(make_repo: MakeRepo) -> None:

@@ -54,12 +54,17 @@ async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServe
     async with Pipeline.open(shop, at(server), observer=watch) as pipeline:
         assert pipeline.parts.judge.identity.model != "judge-2"
         second = await pipeline.resume(first.turn_id)
-    assert second.judge.model == "judge-2" and second.coverage.carried == second.coverage.candidates
+    assert (
+        second.judge.model == "judge-2"
+        and second.coverage.carried == second.coverage.candidates
+    )
     assert server.counts.judging_requests == paid
     assert any("its own judge, openai:judge-2" in note for note in watch.notes)
 
 
-async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
+async def test_a_killed_turn_goes_on_with_its_own_judge(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Killed before any judgment or receipt, a turn still knows its judge."""
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     async with Pipeline.open(shop, at(server)) as pipeline:
@@ -71,7 +76,9 @@ async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: Open
         ):
             connection.execute(statement)
         second = await pipeline.resume(first.turn_id)
-    assert second.judge.model == "judge-2" and second.coverage.judged == second.coverage.candidates
+    assert (
+        second.judge.model == "judge-2" and second.coverage.judged == second.coverage.candidates
+    )
 
 
 async def test_a_turn_goes_on_with_its_own_answering_model(
@@ -92,7 +99,9 @@ async def test_a_turn_goes_on_with_its_own_answering_model(
         assert second.primary is not None and second.primary.model == "strong-2"
         assert second.judge.by_model is (judge != "lexical")
         assert second.answer == server.answer or not second.selected
-    async with Pipeline.open(shop, at(server, **{"primary.model": "openai:strong-3"})) as pipeline:
+    async with Pipeline.open(
+        shop, at(server, **{"primary.model": "openai:strong-3"})
+    ) as pipeline:
         third = await pipeline.resume(first.turn_id)
     assert third.primary is not None and third.primary.model == "strong-3"
 

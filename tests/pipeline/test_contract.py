@@ -17,7 +17,15 @@ from xscore.platform.errors import BrokenReceipt
 from xscore.records.receipt import Answer, Coverage
 from xscore.records.turn import Scope
 
-FREE_KEYS = {"by_kind", "by_language", "by_layer", "by_folder", "by_cause", "by_reason", "edges"}
+FREE_KEYS = {
+    "by_kind",
+    "by_language",
+    "by_layer",
+    "by_folder",
+    "by_cause",
+    "by_reason",
+    "edges",
+}
 """Objects whose keys are data."""
 
 
@@ -54,7 +62,9 @@ async def test_the_shape_of_every_object(
             "status": to_json(await pipeline.status()),
             "doctor": to_json(await pipeline.doctor()),
         }
-    assert all(next(iter(body)) == "schema" and body["schema"] == 1 for body in objects.values())
+    assert all(
+        next(iter(body)) == "schema" and body["schema"] == 1 for body in objects.values()
+    )
     assert json.loads(json.dumps(objects)) == objects
     assert {name: shape(body) for name, body in objects.items()} == snapshot
 

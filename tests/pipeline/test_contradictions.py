@@ -34,7 +34,8 @@ def test_a_projects_choice_is_an_exception_from_a_preference() -> None:
     wins."""
     (resolution,) = settled(PRISMA, DRIZZLE)
     assert (
-        resolution.text == "User usually uses Prisma, but in this project explicitly chose Drizzle;"
+        resolution.text
+        == "User usually uses Prisma, but in this project explicitly chose Drizzle;"
         " treat this project as a Drizzle exception."
     )
     assert resolution.memory_ids == tuple(sorted((PRISMA.id, DRIZZLE.id)))
@@ -123,7 +124,9 @@ def test_what_agrees_or_is_gone_is_no_conflict() -> None:
     """L07: equal choices, other topics, superseded memories and history are ignored."""
     assert not settled(PRISMA, decision("Prisma", key="orm"))
     assert not settled(PRISMA, decision("Use Drizzle", key="migrations"))
-    assert not settled(PRISMA, decision("Use Drizzle", key="orm", status=MemoryStatus.SUPERSEDED))
+    assert not settled(
+        PRISMA, decision("Use Drizzle", key="orm", status=MemoryStatus.SUPERSEDED)
+    )
     assert not settled(PRISMA, made("Drizzle broke", kind=Kind.FAILURE, key="orm"))
     assert not settled()
 

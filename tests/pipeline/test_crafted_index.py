@@ -62,7 +62,9 @@ async def test_a_file_outside_is_not_sent(
     """Neither as part of the uncommitted change, which git reads and prints, nor as a memory."""
     root = edited(make_repo)
     (root / "linked").symlink_to(diary.parent)
-    git(root, "config", "remote.origin.url", f"https://{OUTSIDE_TEXT.replace(' ', '-')}.invalid")
+    git(
+        root, "config", "remote.origin.url", f"https://{OUTSIDE_TEXT.replace(' ', '-')}.invalid"
+    )
     (root / "shop" / ".git").mkdir()
     (root / "shop" / ".git" / "config").write_text(OUTSIDE_TEXT)
     add_to_index(root, [name.format(diary=diary)])
@@ -108,7 +110,9 @@ async def test_an_honest_index_shows_its_change(
 async def test_git_has_no_current_file(make_repo: MakeRepo, server: OpenAIServer) -> None:
     """A current file inside `.git` is not shown: its settings may hold a password."""
     root = make_repo(FILES)
-    git(root, "config", "remote.origin.url", f"https://{OUTSIDE_TEXT.replace(' ', '-')}.invalid")
+    git(
+        root, "config", "remote.origin.url", f"https://{OUTSIDE_TEXT.replace(' ', '-')}.invalid"
+    )
     assert OUTSIDE_TEXT.replace(" ", "-") not in await sent(
         root, server, Turn(task=TASK.task, file=".git/config")
     )

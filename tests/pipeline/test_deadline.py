@@ -114,7 +114,9 @@ async def test_calls_that_would_end_too_late_are_not_begun(
             assert server.counts.judging_requests == judging.attempts
 
 
-async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: OpenAIServer) -> None:
+async def test_an_answer_that_takes_too_long_is_given_up(
+    flock: Path, server: OpenAIServer
+) -> None:
     """The chosen context is returned instead, exit 7, in time."""
     settings = settings_for(server)
     await ask(flock, settings)
@@ -132,7 +134,9 @@ async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: Op
             assert any("deadline" in warning for warning in answer.warnings)
 
 
-async def test_the_provisional_best_are_told_best_first(flock: Path, server: OpenAIServer) -> None:
+async def test_the_provisional_best_are_told_best_first(
+    flock: Path, server: OpenAIServer
+) -> None:
     """X05: at most K leaders, best first; a second run shows the cached ones from the start."""
     server.score = table({f"f{n:02}.py::sheep_{n}": n for n in range(40)})
     watch = EventList()

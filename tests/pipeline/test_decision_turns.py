@@ -58,7 +58,9 @@ def settings_for(
 
 def scores(answer: Answer) -> dict[str, float]:
     """Return the raw score of every kept or near memory, by entity."""
-    return {memory.entity: memory.raw_score for memory in (*answer.selected, *answer.near_misses)}
+    return {
+        memory.entity: memory.raw_score for memory in (*answer.selected, *answer.near_misses)
+    }
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -74,11 +76,16 @@ async def test_every_memory_is_a_question_and_the_best_are_kept(
     expected = {"predicate": (0.95, 0.85), "score": (0.95, 0.80)}[form]
     assert (scores(first)["total"], scores(first)["discount"]) == pytest.approx(expected)
     repeated = await ask(shop, settings)
-    assert (repeated.coverage.cached, repeated.coverage.judged) == (first.coverage.candidates, 0)
+    assert (repeated.coverage.cached, repeated.coverage.judged) == (
+        first.coverage.candidates,
+        0,
+    )
     assert server.requests == 1
 
 
-async def test_an_edit_asks_about_its_own_memories_only(shop: Path, server: DecisionServer) -> None:
+async def test_an_edit_asks_about_its_own_memories_only(
+    shop: Path, server: DecisionServer
+) -> None:
     """A score does not depend on neighbours, so only the edited function is asked again."""
     settings = settings_for(server)
     await ask(shop, settings)
@@ -90,7 +97,9 @@ async def test_an_edit_asks_about_its_own_memories_only(shop: Path, server: Deci
     assert server.judged["shop/prices.py::discount"] == 2, server.judged
 
 
-async def test_forms_and_wires_are_judges_of_their_own(shop: Path, server: DecisionServer) -> None:
+async def test_forms_and_wires_are_judges_of_their_own(
+    shop: Path, server: DecisionServer
+) -> None:
     """Judgments of one form or API are not reused for the other."""
     for wire in WIRES:
         for form in FORMS:
@@ -213,7 +222,9 @@ async def test_a_host_that_takes_nothing_is_left_after_a_handful_of_requests(
     """A redirect, a 400 or a web page for everything, after a good probe, is not split down to
     single memories."""
     page = b"<html>Sign in</html>"
-    server.status = lambda body: (status, "no") if status != 200 and server.requests > 1 else None
+    server.status = lambda body: (
+        (status, "no") if status != 200 and server.requests > 1 else None
+    )
     server.spoil = lambda reply: page if status == 200 and server.requests > 1 else reply
     answer = await ask(shop, settings_for(server, probe=True))
     assert (answer.coverage.judged, answer.unjudged.by_cause) == (
@@ -226,7 +237,9 @@ async def test_a_host_that_takes_nothing_is_left_after_a_handful_of_requests(
 @pytest.fixture
 def parts(make_repo: MakeRepo) -> Path:
     """A repository of 160 small functions."""
-    text = "".join(f"def part_{n:03}(value):\n    return value + {n:03}\n\n\n" for n in range(160))
+    text = "".join(
+        f"def part_{n:03}(value):\n    return value + {n:03}\n\n\n" for n in range(160)
+    )
     return make_repo({"parts.py": text})
 
 
@@ -265,7 +278,9 @@ async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said
     """A pasted traceback of 80,000 characters leaves room for the questions; the receipt says what
     was omitted."""
     server.most_tokens = 32_000
-    frames = "".join(f'  File "/srv/step_{n}.py", line {n}, in step_{n}\n' for n in range(1_700))
+    frames = "".join(
+        f'  File "/srv/step_{n}.py", line {n}, in step_{n}\n' for n in range(1_700)
+    )
     answer = await ask(
         shop,
         settings_for(server),
@@ -273,7 +288,9 @@ async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said
     )
     assert (answer.coverage.unjudged, server.refused) == (0, 0)
     state = server.bodies[0]["state"]
-    assert "taken twice" in state and "KeyError: 'x'" in state and "characters left out" in state
+    assert (
+        "taken twice" in state and "KeyError: 'x'" in state and "characters left out" in state
+    )
     (notice,) = [warning for warning in answer.warnings if "characters of the turn" in warning]
     assert notice.startswith("too long for the judge") and notice in answer.warnings
 
@@ -285,7 +302,9 @@ async def test_errors_too_long_for_a_prompt_are_said_to_be_shortened(
     none."""
     turns = [Turn(task=TASK.task, errors="E   boom\n" * repeats) for repeats in (2_000, 3)]
     long, short = [await ask(shop, settings_for(server), turn) for turn in turns]
-    assert any("12,000 of 17,999 characters of the errors" in warning for warning in long.warnings)
+    assert any(
+        "12,000 of 17,999 characters of the errors" in warning for warning in long.warnings
+    )
     assert not any("too long for the judge" in warning for warning in short.warnings)
 
 
@@ -339,7 +358,9 @@ async def test_a_host_that_names_another_model_each_time_is_judged_by_the_name_a
     requests = server.requests
     judged = await ask(shop, settings)
     assert (judged.judge.model, judged.coverage.unjudged) == ("jev-1.14.0", 0)
-    assert any("names a different model in each reply" in warning for warning in judged.warnings)
+    assert any(
+        "names a different model in each reply" in warning for warning in judged.warnings
+    )
     assert (await ask(shop, settings)).coverage.cached == judged.coverage.candidates
     assert server.requests - requests == judged.coverage.candidates / 3
 
@@ -349,7 +370,9 @@ async def test_a_host_without_the_route_is_judged_through_chat(shop: Path) -> No
     twice."""
     with OpenAIServer() as host:
         settings = Settings(
-            judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "wire": "decisions"}),
+            judge=validate_group(
+                JudgeSettings, {"model": "openai:judge-2", "wire": "decisions"}
+            ),
             openai=OpenAISettings(base_url=host.url),
         )
         first = await ask(shop, settings)
@@ -373,7 +396,9 @@ async def test_a_host_that_reports_no_usage_is_shown_as_one(
     settings = settings_for(server, wire, probe=True)
     server.spoil = without_usage
     answer = await ask(shop, settings)
-    assert answer.spent(Stage.JUDGE).estimated and answer.spent(Stage.JUDGE).usage.input_tokens > 0
+    assert (
+        answer.spent(Stage.JUDGE).estimated and answer.spent(Stage.JUDGE).usage.input_tokens > 0
+    )
     assert answer.spent(Stage.JUDGE).usage.output_tokens == 0
     async with Pipeline.open(shop, settings) as pipeline:
         diagnosis = await pipeline.doctor()

@@ -28,7 +28,9 @@ KEY = "sk-test-abcdefghijklmnop-1234"
 OF_THE_REPOSITORY = "discount(sum(lines))"
 
 
-async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[str, DoctorFinding]:
+async def lines(
+    shop: Path, settings: Settings, *, probe: bool = False
+) -> dict[str, DoctorFinding]:
     """Run the doctor; return its findings by name."""
     async with Pipeline.open(shop, settings) as pipeline:
         findings = (await pipeline.doctor(probe=probe)).findings
@@ -75,7 +77,8 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
     assert findings["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
     declared = DECISION_HOSTS["typesafe"].limits.in_words()
     assert (
-        declared and f"stated by the host: {declared} a minute" in findings["judge limits"].detail
+        declared
+        and f"stated by the host: {declared} a minute" in findings["judge limits"].detail
     )
     assert "typesafe/jev-1.14.0" in findings["judge price"].detail
 
@@ -83,11 +86,13 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
 async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> None:
     """Each model of `judge.fallback` has its lines; an unusable one needs attention."""
     findings = await lines(
-        shop, remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical"))
+        shop,
+        remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical")),
     )
     assert findings["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
     assert (
-        findings["fallback 1 key"].ok and "openai/gpt-6-luna" in findings["fallback 1 price"].detail
+        findings["fallback 1 key"].ok
+        and "openai/gpt-6-luna" in findings["fallback 1 price"].detail
     )
     assert not findings["fallback 2"].ok and "ANTHROPIC_API_KEY" in findings["fallback 2"].hint
     assert "final round" not in findings
@@ -103,10 +108,14 @@ async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
     """
     findings = await lines(shop, remote())
     assert findings["reasons"].detail == "openai:gpt-6-luna at api.openai.com"
-    assert findings["reasons key"].ok and "openai/gpt-6-luna" in findings["reasons price"].detail
+    assert (
+        findings["reasons key"].ok and "openai/gpt-6-luna" in findings["reasons price"].detail
+    )
     off = (await lines(shop, remote(reason_model="none")))["reasons"]
     assert off.ok and off.detail.startswith("none: ")
-    without_key = (await lines(shop, remote(reason_model="anthropic:claude-haiku-5-5")))["reasons"]
+    without_key = (await lines(shop, remote(reason_model="anthropic:claude-haiku-5-5")))[
+        "reasons"
+    ]
     assert not without_key.ok and "ANTHROPIC_API_KEY" in without_key.hint
     assert "reasons" not in await lines(shop, remote(wire="chat"))
 
@@ -128,9 +137,12 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str, is_likely: 
     settings = Settings(openai=OpenAISettings(api_key=Secret(key)))
     findings = await lines(shop, settings)
     assert (
-        findings["judge key"].ok is is_likely and "OPENAI_API_KEY" in findings["judge key"].detail
+        findings["judge key"].ok is is_likely
+        and "OPENAI_API_KEY" in findings["judge key"].detail
     )
-    assert not any(key[-4:] in f"{finding.detail} {finding.hint}" for finding in findings.values())
+    assert not any(
+        key[-4:] in f"{finding.detail} {finding.hint}" for finding in findings.values()
+    )
 
 
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
@@ -185,7 +197,9 @@ async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path
         assert findings[name].hint == "It lists qwen3:4b, gpt-oss:20b."
 
 
-async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: OpenAIServer) -> None:
+async def test_a_host_that_cannot_be_asked_is_a_finding(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A wrong key is reported in the lines of the probe and the answering model; the doctor itself
     does not fail."""
     server.api_key = "another"

@@ -27,7 +27,9 @@ async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServe
             await pipeline.ask(Turn(task="where is the discount?", scope=NOWHERE))
         assert ".gitignore" in caught.value.hint
         with pytest.raises(NothingMatched, match="--layer user"):
-            await pipeline.ask(Turn(task="where is the discount?", scope=Scope(layers=("user",))))
+            await pipeline.ask(
+                Turn(task="where is the discount?", scope=Scope(layers=("user",)))
+            )
         with pytest.raises(NothingMatched, match="no memory matches"):
             await ask_list(
                 pipeline.parts,
@@ -41,7 +43,9 @@ async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServe
 def test_a_memory_without_a_path_does_not_satisfy_a_glob() -> None:
     """It passes every glob beside others; alone it would hide that the glob matches no file."""
     note = Candidate("m", "h", Layer.PROJECT, Kind.DECISION, "", "", 0, 0, "", 1, 0.0)
-    code = Candidate("c", "h", Layer.GRAPH, Kind.FUNCTION, "src/a.py", "a", 1, 2, "python", 1, 0.0)
+    code = Candidate(
+        "c", "h", Layer.GRAPH, Kind.FUNCTION, "src/a.py", "a", 1, 2, "python", 1, 0.0
+    )
     with pytest.raises(NothingMatched):
         refuse_empty_scope(
             [note, code], narrow_to_scope((note, code), Scope(paths=("nosuch/**",))), NOWHERE

@@ -75,7 +75,12 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
     assert ways["decisions"] == estimate.judge
     assert ways["lexical"].seconds > 0
     tariffs = [estimated_way.tariff for estimated_way in estimate.ways]
-    assert tariffs == ["openai-decisions/gpt-6-luna", "openai/gpt-6-luna", "openai/gpt-6-luna", ""]
+    assert tariffs == [
+        "openai-decisions/gpt-6-luna",
+        "openai/gpt-6-luna",
+        "openai/gpt-6-luna",
+        "",
+    ]
     cold, warm = ways["chat cold"], ways["chat warm"]
     assert (cold.calls, cold.input_tokens, cold.seconds) == (
         warm.calls,
@@ -86,7 +91,9 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
     fresh = warm.input_tokens - warm.cached_input_tokens
     by_hand = {
         "decisions": estimate.judge.input_tokens * Decimal("0.10") / M,
-        "chat cold": (cold.input_tokens * Decimal("0.125") + cold.output_tokens * Decimal("0.50"))
+        "chat cold": (
+            cold.input_tokens * Decimal("0.125") + cold.output_tokens * Decimal("0.50")
+        )
         / M,
         "chat warm": (
             fresh * Decimal("0.10")
@@ -103,7 +110,12 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
 async def test_the_wire_that_is_set_comes_first(meadow: Path) -> None:
     """`judge.wire = chat` estimates chat, with decisions beside it."""
     estimate = await estimated(meadow, wire="chat")
-    assert [way.way for way in estimate.ways] == ["chat cold", "chat warm", "decisions", "lexical"]
+    assert [way.way for way in estimate.ways] == [
+        "chat cold",
+        "chat warm",
+        "decisions",
+        "lexical",
+    ]
     assert estimate.judge == estimate.ways[0]
 
 

@@ -71,7 +71,9 @@ def failing_after(server: DecisionServer, requests: int, status: int) -> None:
     server.status = lambda body: (status, "no") if server.requests > requests else None
 
 
-@pytest.mark.parametrize("status", [401, 404, 500], ids=["key refused", "no route", "host broken"])
+@pytest.mark.parametrize(
+    "status", [401, 404, 500], ids=["key refused", "no route", "host broken"]
+)
 async def test_what_a_failing_host_left_is_judged_by_the_next(
     shop: Path, hosts: tuple[DecisionServer, DecisionServer], status: int
 ) -> None:
@@ -133,7 +135,9 @@ async def test_a_chain_goes_on_to_the_one_that_can_and_then_to_words(shop: Path)
     chain = ("fireworks:nobody", SECOND, "lexical")
     answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=chain))
     assert (answer.ranked_by, answer.exit_code) == ("lexical", 1)
-    assert any("`fireworks:nobody` could not take over" in warning for warning in answer.warnings)
+    assert any(
+        "`fireworks:nobody` could not take over" in warning for warning in answer.warnings
+    )
     assert given(answer) == [("first-1", 0, 0, 0)]
     assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: answer.coverage.candidates}
 
@@ -150,7 +154,9 @@ async def test_by_default_no_model_takes_over(
     """Memories go only to hosts that the user named for them."""
     first, second = hosts
     failing_after(first, 1, 401)
-    answer = await ask(shop, settings_for(first.url, second.url, fallback=JudgeSettings().fallback))
+    answer = await ask(
+        shop, settings_for(first.url, second.url, fallback=JudgeSettings().fallback)
+    )
     assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: answer.coverage.candidates - 3}
     assert second.requests == 0
 

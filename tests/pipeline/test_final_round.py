@@ -34,7 +34,8 @@ from xscore.settings import (
 TASK = Turn(task="Where is the refund of an order paid out?")
 FILES = {
     f"shop/part_{at}.py": "\n\n".join(
-        f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}" for n in range(8)
+        f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}"
+        for n in range(8)
     )
     + "\n"
     for at in range(12)
@@ -151,7 +152,9 @@ async def test_a_replay_sends_nothing_and_uses_what_is_stored(
 
 def test_at_most_sixty_are_finalists_and_nothing_else_is_kept() -> None:
     """Of a hundred that pass, the best sixty; what they leave free stays free."""
-    ranked = join([outcome(number, 0.99 - number / 1_000, 0.0) for number in range(100)], weight=0)
+    ranked = join(
+        [outcome(number, 0.99 - number / 1_000, 0.0) for number in range(100)], weight=0
+    )
     chosen = finalists(ranked, Thresholds(0.7), SelectionSettings())
     assert [entry.candidate.id for entry in chosen] == [f"m{n}" for n in range(MOST_FINALISTS)]
     ids = {"m70", "m80"}

@@ -134,7 +134,9 @@ async def test_what_a_renamed_judge_judged_before_the_disk_was_full_is_in_the_re
     receipts: list[Answer] = []
     with DecisionServer() as decisions:
         decisions.model = "jev-1.14.0-20260917"
-        settings = decision_settings(decisions, probe=True, pack_size=1, concurrency=CONCURRENCY)
+        settings = decision_settings(
+            decisions, probe=True, pack_size=1, concurrency=CONCURRENCY
+        )
         is_whole = False
         frames = 80  # less has no room for the index
         while not is_whole:
@@ -150,7 +152,9 @@ async def test_what_a_renamed_judge_judged_before_the_disk_was_full_is_in_the_re
     sent = [receipt.spent(Stage.JUDGE).calls for receipt in receipts]
     judged = [receipt.coverage.judged for receipt in receipts]
     assert max(sent, default=0) > CONCURRENCY
-    assert all(number >= calls - CONCURRENCY for number, calls in zip(judged, sent, strict=True))
+    assert all(
+        number >= calls - CONCURRENCY for number, calls in zip(judged, sent, strict=True)
+    )
 
 
 async def test_a_disk_with_too_little_room_sends_nothing(
@@ -170,7 +174,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", os.fspath(disk)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "none", os.fspath(disk)], check=True
+    )
     yield disk
     subprocess.run(["umount", os.fspath(disk)], check=True)
 

@@ -146,7 +146,9 @@ async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer
 
 async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) -> None:
     """H19: details with low scores follow their kept summary only while there is room."""
-    summary = said(f"The {WANTED} writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION)
+    summary = said(
+        f"The {WANTED} writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION
+    )
     details = [
         said(
             f"Task {n}\n\nAnswer: batch the rows " + "word " * 60,
@@ -156,7 +158,8 @@ async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) ->
         for n in range(3)
     ]
     gone = replace(
-        said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION), status="archived"
+        said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION),
+        status="archived",
     )
     edges = [Edge(detail.id, summary.id, Relation.BELONGS_TO) for detail in (*details, gone)]
     answer = await context(shop, server, [summary, *details, gone], edges=edges)
@@ -180,7 +183,9 @@ async def test_details_keep_to_the_scope(shop: Path, server: OpenAIServer) -> No
     assert answer.bundle is not None and ids(answer.bundle) == [summary.id]
 
 
-async def test_the_memory_form_tells_of_the_repository(shop: Path, server: OpenAIServer) -> None:
+async def test_the_memory_form_tells_of_the_repository(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A09: numbered memories, branch and commit, files, decisions, and the results of earlier
     tasks."""
     decision = said(

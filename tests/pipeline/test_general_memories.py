@@ -48,7 +48,12 @@ def test_entries_are_judged_and_answered_from(notes: Path, server: OpenAIServer)
         other_customer = x.context(TASK, about={"customer": "Bob"})
     assert [memory.id for memory in answer.selected] == [paid]
     assert answer.judge.prompt_version == "general-1" and answer.judge.saw == ("task", "about")
-    assert answer.coverage.judged == repeated.coverage.cached == other_customer.coverage.judged == 2
+    assert (
+        answer.coverage.judged
+        == repeated.coverage.cached
+        == other_customer.coverage.judged
+        == 2
+    )
     judging, answering = server.counts.bodies[0], server.counts.bodies[1]
     assert "an entry of any kind" in judging["messages"][0]["content"]
     assert "You answer a task from memories" in answering["messages"][0]["content"]
@@ -72,7 +77,9 @@ def test_a_turn_with_context_goes_on_with_it(notes: Path, server: OpenAIServer) 
     """`resume` asks about the same customer: the context is stored, redacted, and part of the
     key."""
     chosen = general(server)
-    with xscore.open(notes, replace(chosen, budget=replace(chosen.budget, deadline_s=0.0001))) as x:
+    with xscore.open(
+        notes, replace(chosen, budget=replace(chosen.budget, deadline_s=0.0001))
+    ) as x:
         x.remember(PAID_TWICE)
         cut = x.context(
             TASK, about={"mail": "ann.lee@mailbox.org", "key": "AKIA" + "Q3EXAMP1EKEY" + "WXYZ"}
@@ -131,9 +138,14 @@ def test_the_same_entry_is_remembered_once_and_forgotten_for_good(
 
 def test_the_rubric_follows_the_folder(notes: Path, shop: Path) -> None:
     """The code rubric with git, the general one without, and a named one always."""
-    cases: list[tuple[Path, OpenOptions]] = [(shop, {}), (notes, {}), (notes, {"rubric": "code"})]
+    cases: list[tuple[Path, OpenOptions]] = [
+        (shop, {}),
+        (notes, {}),
+        (notes, {"rubric": "code"}),
+    ]
     chosen = [
-        settings_with_options(folder, options).settings.judge.rubric for folder, options in cases
+        settings_with_options(folder, options).settings.judge.rubric
+        for folder, options in cases
     ]
     assert chosen == ["code", "general", "code"]
     assert (

@@ -34,7 +34,8 @@ SCORES = st.floats(0, 1)
 TASK = Turn(task="Where is the refund of an order paid out?")
 FILES = {
     f"shop/part_{at}.py": "\n\n".join(
-        f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}" for n in range(8)
+        f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}"
+        for n in range(8)
     )
     + "\n"
     for at in range(16)
@@ -111,7 +112,9 @@ def test_a_judge_that_is_certain_is_not_overruled() -> None:
 def test_the_unjudged_have_no_score() -> None:
     """They are left out, in order."""
     outcomes = pool((0.5, 0.5))
-    absent = Outcome(outcomes[1].candidate, Unjudged("h1", UnjudgedCause.BUDGET), Origin.UNJUDGED)
+    absent = Outcome(
+        outcomes[1].candidate, Unjudged("h1", UnjudgedCause.BUDGET), Origin.UNJUDGED
+    )
     ranked = join([outcomes[0], absent, *outcomes[2:]], weight=0.5)
     ids = [entry.candidate.id for entry in ranked]
     assert ids == [entry.candidate.id for entry in (outcomes[0], *outcomes[2:])]

@@ -35,7 +35,10 @@ def replaying(**judge: Any) -> Settings:
             "23aef2a8a50edae37e64a12b664adbba",
         ),
         ({"model": "openai:gpt-6-luna", "wire": "chat"}, "86313a49dbf9f50a141f1d8248a1950d"),
-        ({"model": "openai-chat:gpt-6-luna", "pack_size": 1}, "18e13219825b499c6d7164a40ecb40e7"),
+        (
+            {"model": "openai-chat:gpt-6-luna", "pack_size": 1},
+            "18e13219825b499c6d7164a40ecb40e7",
+        ),
         (
             {"model": "openai-chat:gpt-6-luna", "order": "turn_first"},
             "efd9867e108623d4c2e36765ccd7b3c2",
@@ -85,7 +88,9 @@ async def test_judgments_of_an_earlier_version_are_served(make_repo: MakeRepo) -
         candidates = pipeline.store.fetch().candidates
         judgments = [Judgment(candidate.content_hash, 0.8) for candidate in candidates]
         with database.transaction(pipeline.store.connection):
-            insert_judgments(pipeline.store.connection, judgments, (TURN_KEY, CHAT_KEY, FIRST_DRAW))
+            insert_judgments(
+                pipeline.store.connection, judgments, (TURN_KEY, CHAT_KEY, FIRST_DRAW)
+            )
         answer = await pipeline.ask(TASK, answer=False)
     coverage = answer.coverage
     assert (coverage.cached, coverage.unjudged) == (coverage.candidates, 0)

@@ -18,7 +18,19 @@ TOP_K = 12
 def ranked(number: int, kind: Kind, *, is_inferred: bool = False, score: float = 0.9) -> Ranked:
     """Return a memory that passed."""
     candidate = Candidate(
-        f"m_{number}", f"h{number}", Layer.PROJECT, kind, "", "", 0, 0, "", 10, 0.0, (), is_inferred
+        f"m_{number}",
+        f"h{number}",
+        Layer.PROJECT,
+        kind,
+        "",
+        "",
+        0,
+        0,
+        "",
+        10,
+        0.0,
+        (),
+        is_inferred,
     )
     return Ranked(candidate, Judgment(candidate.content_hash, score), Origin.JUDGED, (), score)
 
@@ -85,7 +97,9 @@ WEAK_COMMIT = ranked(40, Kind.COMMIT, score=0.1)
         ("Fix the rounding", ranked(30, Kind.CONVENTION), True),
     ],
 )
-def test_a_commit_far_below_the_code_has_no_place(task: str, beside: Ranked, stays: bool) -> None:
+def test_a_commit_far_below_the_code_has_no_place(
+    task: str, beside: Ranked, stays: bool
+) -> None:
     """A fifth of the best code's score is needed, unless the task asks for history."""
     assert ("m_40" in kept_of(task, [beside, WEAK_COMMIT])) is stays
 

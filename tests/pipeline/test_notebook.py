@@ -75,7 +75,9 @@ def notebook(host: DecisionServer, own_home: Path) -> Iterator[Notebook]:
 def lines(shown: list[Message]) -> list[str]:
     """Return the texts of the progress line; assert that there was one line."""
     displays = [
-        message for message in shown if message["type"] in ("display_data", "update_display_data")
+        message
+        for message in shown
+        if message["type"] in ("display_data", "update_display_data")
     ]
     assert [message["type"] for message in displays].count("display_data") == 1
     assert len({message["transient"]["display_id"] for message in displays}) == 1
@@ -85,7 +87,9 @@ def lines(shown: list[Message]) -> list[str]:
 def test_a_turn_shows_its_progress_and_then_itself(notebook: Notebook, shop: Path) -> None:
     """One line is updated in place; an answer at the end of a cell is shown as a page."""
     opened = f"import xscore\nwith xscore.open({str(shop)!r}) as x:\n"
-    shown = notebook.run(opened + "    answer = x.context('Where is the discount taken?')\nanswer")
+    shown = notebook.run(
+        opened + "    answer = x.context('Where is the discount taken?')\nanswer"
+    )
     progress = lines(shown)
     assert progress[0] == "xscore: bringing the index up to date …" and "kept" in progress[-1]
     assert shown[-1]["type"] == "execute_result"
@@ -117,7 +121,8 @@ def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(
         and "ended early: interrupted" in shown[-1]["traceback"][1]
     )
     counts = (
-        "of = sys.last_value.receipt.receipt.coverage; print(of.judged, of.judged + of.unjudged)"
+        "of = sys.last_value.receipt.receipt.coverage; "
+        "print(of.judged, of.judged + of.unjudged)"
     )
     judged, total = map(int, notebook.run(counts)[-1]["text"].split())
     assert 0 < judged < total == MANY

@@ -234,7 +234,9 @@ async def test_an_answering_model_sees_a_change_that_is_noted(
     shop: Path, server: OpenAIServer
 ) -> None:
     """A turn that shows the change asks git for it, whatever earlier turns have noted."""
-    server.score = lambda memory, turn: (90, "the sum") if "amount" in memory.text else (2, "no")
+    server.score = lambda memory, turn: (
+        (90, "the sum") if "amount" in memory.text else (2, "no")
+    )
     prices = shop / "shop" / "prices.py"
     prices.write_text(prices.read_text().replace("amount < 100", "amount < 250"))
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -306,7 +308,9 @@ def test_nothing_is_noted_of_an_unknown_state(tree: AskedTree) -> None:
 def test_a_branch_that_names_another_one_is_never_noted(make_repo: MakeRepo) -> None:
     """Its own commit may stand in packed-refs, long outdated: then git is asked every time."""
     root = make_repo({"a.py": "one = 1\n"})
-    wait_until(lambda: committed_state(find_root(root)) != "", otherwise="its times never settle")
+    wait_until(
+        lambda: committed_state(find_root(root)) != "", otherwise="its times never settle"
+    )
     git(root, "branch", "alias")
     git(root, "pack-refs", "--all")
     git(root, "symbolic-ref", "refs/heads/alias", "refs/heads/other")

@@ -105,7 +105,10 @@ def test_an_argument_that_cannot_be_used_is_named(
 def test_a_folder_has_the_methods_of_a_pipeline(shop: Path) -> None:
     """Signature and docstring are the same, so help and completion are complete."""
     for name in ("ask", "context", "remember", "explain"):
-        of_folder, of_pipeline = getattr(xscore.OpenFolder, name), getattr(xscore.Pipeline, name)
+        of_folder, of_pipeline = (
+            getattr(xscore.OpenFolder, name),
+            getattr(xscore.Pipeline, name),
+        )
         assert (
             inspect.signature(of_folder) == inspect.signature(of_pipeline)
             and of_folder.__doc__ == of_pipeline.__doc__

@@ -80,7 +80,9 @@ async def test_a_commit_passes_through_a_whole_turn(shop: Path, server: OpenAISe
     assert repeated.coverage.judged == 0
 
 
-async def test_its_place_outlives_the_file_of_that_name(shop: Path, server: OpenAIServer) -> None:
+async def test_its_place_outlives_the_file_of_that_name(
+    shop: Path, server: OpenAIServer
+) -> None:
     """An index run that finds the file gone, or ignored, leaves the memory alone; a path names the
     memories of the file and no other."""
     misleading = elsewhere(PRICES, "A page about discounts that lies elsewhere.")
@@ -97,7 +99,9 @@ async def test_its_place_outlives_the_file_of_that_name(shop: Path, server: Open
         assert misleading.id in {candidate.id for candidate in pipeline.store.pool()}
 
 
-async def test_it_is_exported_and_shown_with_its_place(shop: Path, server: OpenAIServer) -> None:
+async def test_it_is_exported_and_shown_with_its_place(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A snapshot brings it back as it was; text and JSON say where it is from."""
     commit = elsewhere(COMMIT, "Large orders get a discount of a tenth.")
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
@@ -113,7 +117,9 @@ async def test_it_is_exported_and_shown_with_its_place(shop: Path, server: OpenA
     assert COMMIT in render_memory(commit, (), now=NOW)
 
 
-@pytest.mark.parametrize("origin", [origin for origin in MemoryOrigin if origin.value != "file"])
+@pytest.mark.parametrize(
+    "origin", [origin for origin in MemoryOrigin if origin.value != "file"]
+)
 def test_a_path_is_of_a_file_here(origin: MemoryOrigin) -> None:
     """No memory has both a path and another origin, or comes from the index and from elsewhere."""
     memory = elsewhere("somewhere", "text", origin=origin)

@@ -159,7 +159,9 @@ async def test_one_that_cannot_be_read_costs_a_line(
     so."""
     (tmp_path / "plain").mkdir()
     shutil.copytree(lib, tmp_path / "copied")
-    settings = also(settings_for(server), "../gone", "../plain", "nobody/knows", "../copied", ".")
+    settings = also(
+        settings_for(server), "../gone", "../plain", "nobody/knows", "../copied", "."
+    )
     answer = await ask(shop, settings)
     assert len(answer.warnings) == 4 and not answer.also
     assert answer.coverage.unjudged == 0
@@ -291,7 +293,9 @@ async def test_status_suggests_what_a_manifest_names(
     settings = settings_for(server)
     async with Pipeline.open(shop, settings) as pipeline:
         assert read_store_status(pipeline.store, settings).suggested == ()
-        (shop / "go.mod").write_text("module acme.dev/shop\n\nrequire github.com/acme/lib v1.2.0\n")
+        (shop / "go.mod").write_text(
+            "module acme.dev/shop\n\nrequire github.com/acme/lib v1.2.0\n"
+        )
         (suggested,) = read_store_status(pipeline.store, settings).suggested
         assert (suggested.name, suggested.manifest) == (LIB_NAME, "go.mod")
         for name in (LIB_NAME, "lib", "../lib"):

@@ -40,7 +40,9 @@ async def test_an_answer_to_the_same_question_is_no_candidate(
         ):
             repeated = await pipeline.ask(turn, answer=False)
             assert {memory.kind for memory in repeated.selected} == {"function"}
-        other_question = await pipeline.context(Turn(task="And where is it rounded?", fresh=True))
+        other_question = await pipeline.context(
+            Turn(task="And where is it rounded?", fresh=True)
+        )
         explained = await pipeline.explain(
             next(m.id for m in other_question.selected if m.kind == "exchange"),
             turn_id=repeated.turn_id,
@@ -105,9 +107,13 @@ async def test_an_exchange_is_judged_by_its_answer(shop: Path, server: OpenAISer
     same_question = Turn(task="Where is the discount of a cart taken off?", fresh=True)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(Turn(task=ASKED))
-        (exchange,) = [memory for memory in pipeline.store.pool() if memory.kind is Kind.EXCHANGE]
+        (exchange,) = [
+            memory for memory in pipeline.store.pool() if memory.kind is Kind.EXCHANGE
+        ]
         texts = pipeline.store.texts([exchange])
-        words = lexical_priors(same_question, pipeline.store.pool(), pipeline.store.term_vectors)
+        words = lexical_priors(
+            same_question, pipeline.store.pool(), pipeline.store.term_vectors
+        )
         candidates = pipeline.store.fetch(tests="full", without=WithoutExchanges()).candidates
     assert "could not tell" in texts[exchange.id] and ASKED not in texts[exchange.id]
     assert words[exchange.id] == 0 < max(words.values())

@@ -39,7 +39,9 @@ async def test_marks_stop_where_turns_are_days_apart(
     for day in range(12):
         server.reset()
         await ask(shop, settings, f"the question of day {day}")
-        marked.append(any("prompt_cache_breakpoint" in str(body) for body in server.counts.bodies))
+        marked.append(
+            any("prompt_cache_breakpoint" in str(body) for body in server.counts.bodies)
+        )
         await put_back(shop, settings, 24 * HOUR_S)
     assert marked[0] and not marked[-1]
     for number in range(12):
@@ -69,7 +71,8 @@ async def test_claude_is_asked_to_keep_packs_as_long_as_it_pays(shop: Path) -> N
                 await ask(shop, settings, f"question {number} at a pace of {gap_s}")
                 await put_back(shop, settings, gap_s)
             controls = {
-                str(body.get("messages")) + str(body.get("system")) for body in server.counts.bodies
+                str(body.get("messages")) + str(body.get("system"))
+                for body in server.counts.bodies
             }
             kept[gap_s] = [_ttl_of(text) for text in controls]
     assert {gap_s: set(marks) for gap_s, marks in kept.items()} == {

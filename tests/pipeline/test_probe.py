@@ -24,7 +24,12 @@ from xscore.pipeline.probe import (
     SEPARATE_TRIES,
     adopt_capability,
 )
-from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
+from xscore.platform.errors import (
+    AuthenticationFailed,
+    NoUsableModel,
+    UnknownModel,
+    XscoreError,
+)
 from xscore.providers.openai import OpenAIProvider
 from xscore.records.calls import Capability, ReplyForm, Stage
 from xscore.records.receipt import Answer
@@ -57,7 +62,9 @@ async def ask(shop: Path, server: LimitedServer, turn: Turn = TASK, **judge: Any
 def known_at(pipeline: Pipeline, now: float) -> Capability | None:
     """Return what is remembered of the judge's host at this moment, Unix seconds."""
     judge = pipeline.parts.judge
-    return known_capability(judge.store.connection, judge.connected(), judge.asked_model, now=now)
+    return known_capability(
+        judge.store.connection, judge.connected(), judge.asked_model, now=now
+    )
 
 
 def known(pipeline: Pipeline) -> Capability:
@@ -215,7 +222,10 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
     """OpenAI's own host is documented, so it is not probed."""
     with LimitedServer() as server:
         async with opened(shop, server) as pipeline:
-            judge, vendor = pipeline.parts.judge, OpenAIProvider("https://api.openai.com/v1", "k")
+            judge, vendor = (
+                pipeline.parts.judge,
+                OpenAIProvider("https://api.openai.com/v1", "k"),
+            )
             assert await adopt_capability(replace(judge, provider=vendor), vendor) is None
         assert server.counts.requests == 0
 
@@ -225,7 +235,9 @@ async def test_one_unlucky_round_of_replies_does_not_end_the_turn(shop: Path) ->
     with LimitedServer() as server:
         server.misbehave(Fault.MALFORMED_CONTENT, times=3)
         answer = await ask(shop, server)
-        probes = [form_of(body) for body in server.counts.bodies if "hello {name}" in texts([body])]
+        probes = [
+            form_of(body) for body in server.counts.bodies if "hello {name}" in texts([body])
+        ]
     assert probes == ["json_schema", "json_object", "text", "json_schema"]
     assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
 

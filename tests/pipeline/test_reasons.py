@@ -63,7 +63,9 @@ async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
     nothing."""
     settings = settings_for(judge, chat)
     first = await ask(shop, settings)
-    expected = {name: f"because of {name}" for name in ("total", "discount", "Shop > Discounts")}
+    expected = {
+        name: f"because of {name}" for name in ("total", "discount", "Shop > Discounts")
+    }
     assert reasons(first) == expected
     assert [memory.raw_score for memory in first.selected] == [0.95, 0.85, 0.8]
     assert first.reasons == ReasonsAccount("openai:judge-2", 3, 3)
@@ -121,7 +123,10 @@ async def test_absent_reasons_are_said_to_be_and_never_made_up(
     if case == "unreadable":
         chat.misbehave(Fault.MALFORMED_CONTENT)
     if case == "deadline":
-        settings, chat.latency_s = replace(settings, budget=BudgetSettings(deadline_s=2.0)), 90.0
+        settings, chat.latency_s = (
+            replace(settings, budget=BudgetSettings(deadline_s=2.0)),
+            90.0,
+        )
     if case == "cap":
         settings = replace(
             settings,
@@ -145,7 +150,11 @@ async def test_reasons_that_nobody_wants_are_not_missed(
 ) -> None:
     """`judge.reason_model = none` sends nothing, and the receipt does not mention it each turn."""
     answer = await ask(shop, settings_for(judge, chat, "none"))
-    assert (answer.reasons.absent, answer.reasons.asked, chat.counts.judging_requests) == ("", 0, 0)
+    assert (answer.reasons.absent, answer.reasons.asked, chat.counts.judging_requests) == (
+        "",
+        0,
+        0,
+    )
 
 
 def test_by_default_the_vendors_own_chat_model_is_asked_and_no_other_vendors() -> None:

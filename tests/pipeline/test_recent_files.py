@@ -44,7 +44,9 @@ def test_what_is_noted_is_what_git_lists(repository: Path, store: Store) -> None
     """At any moment the noted list gives the same files and ages as git's."""
     for days in (0, 12, 29, 31):
         moment = moment_of_head(repository) + days * 86_400
-        by_git = {file.path: round(file.age_days, 6) for file in recent_changes(store.root, moment)}
+        by_git = {
+            file.path: round(file.age_days, 6) for file in recent_changes(store.root, moment)
+        }
         assert listed(store, moment) == listed(store, moment) == by_git
         assert bool(by_git) is (days < 31)
 
@@ -109,7 +111,9 @@ def test_an_edited_file_keeps_the_facts_of_its_commit(repository: Path, store: S
         assert edited.commit and edited.commit.committed_at == moment_of_head(repository)
 
 
-def test_a_list_noted_by_an_earlier_version_is_made_anew(repository: Path, store: Store) -> None:
+def test_a_list_noted_by_an_earlier_version_is_made_anew(
+    repository: Path, store: Store
+) -> None:
     """Its form is another; git has the same, and the note is written in today's form."""
     moment = moment_of_head(repository)
     listed(store, moment)

@@ -47,7 +47,9 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
     assert report.spent.calls == sum(usage.calls for usage in usages)
     assert report.spent.attempts == sum(usage.attempts for usage in usages)
     assert report.spent.usage.input_tokens == sum(usage.usage.input_tokens for usage in usages)
-    assert report.spent.usage.output_tokens == sum(usage.usage.output_tokens for usage in usages)
+    assert report.spent.usage.output_tokens == sum(
+        usage.usage.output_tokens for usage in usages
+    )
     assert report.spent.cost_usd == sum(
         (usage.cost_usd or Decimal(0) for usage in usages), Decimal(0)
     )

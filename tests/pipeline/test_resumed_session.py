@@ -65,14 +65,20 @@ async def test_a_killed_turn_leaves_its_session_to_go_on_with(
             pipeline.store.connection, answer.session.thread if answer.session else ""
         )
     assert answer.session is not None and listens.of(SessionInfo) == [answer.session]
-    assert (answer.session.resumed, answer.session.last_task) == (True, "take the discount once")
+    assert (answer.session.resumed, answer.session.last_task) == (
+        True,
+        "take the discount once",
+    )
     assert session is not None and (session.ticket, session.tasks) == ("ABC-12", 2)
     assert (
-        "- take the discount once → running" in session.summary and "Left to do" in session.summary
+        "- take the discount once → running" in session.summary
+        and "Left to do" in session.summary
     )
 
 
-async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenAIServer) -> None:
+async def test_two_processes_at_once_share_the_session(
+    shop: Path, server: OpenAIServer
+) -> None:
     """H28: while one turn waits for its judge, another on the same branch continues the same
     session."""
     await asked(shop, settings_for(server), "warm up")
@@ -83,7 +89,9 @@ async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenA
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, (out, err)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        threads = pipeline.store.connection.execute("SELECT DISTINCT thread FROM turn").fetchall()
+        threads = pipeline.store.connection.execute(
+            "SELECT DISTINCT thread FROM turn"
+        ).fetchall()
         assert second.session is not None and threads == [(second.session.thread,)]
         session = load_session(pipeline.store.connection, second.session.thread)
     assert session is not None and session.tasks == 3
@@ -135,7 +143,9 @@ async def test_the_answerer_is_shown_the_latest_exchanges(
     assert "Question number 0? \\u2192 Reply number 0." in prompt
 
 
-async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenAIServer) -> None:
+async def test_tone_is_yours_or_that_of_the_checkpoint(
+    shop: Path, server: OpenAIServer
+) -> None:
     """B06b: `session.persona` sets the tone; otherwise the checkpoint's, if any."""
     server.score = table({"total": 90})
     server.score = table({"total": 90})

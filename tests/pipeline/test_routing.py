@@ -63,5 +63,7 @@ def test_ceilings_never_sum_to_more_than_the_bundle(
     """H17: with any settings, a plan's ceilings are shares of one bundle."""
     names = ("session", "project", "user", "governance")
     bundle = validate_group(BundleSettings, {"ceilings": dict(zip(names, shares, strict=True))})
-    plan = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)
+    plan = plan_turn(
+        Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle
+    )
     assert sum(plan.ceilings.values()) <= 1 + 1e-9

@@ -111,7 +111,11 @@ async def test_what_gets_no_second_answer_keeps_its_first(
     """A host that fails in between costs a warning but no judgment."""
     server.status = lambda _: (400, "no more") if server.requests > 1 else None
     answer = await ask(shop, settings_for(server))
-    assert (answer.coverage.unjudged, answer.exit_code, scores(answer)["project"]) == (0, 0, 0.73)
+    assert (answer.coverage.unjudged, answer.exit_code, scores(answer)["project"]) == (
+        0,
+        0,
+        0.73,
+    )
     assert answer.second_draws == SecondDraws(missed=2)
     assert any("judged once instead of twice" in warning for warning in answer.warnings)
 
@@ -121,7 +125,9 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(
 ) -> None:
     """With little money or time after the first answers, nothing is sent beyond it, and the turn is
     complete."""
-    priced = replace(settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor"))
+    priced = replace(
+        settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor")
+    )
     uncapped = await ask(shop, priced, replace(TASK, task="first"))
     cost_usd = uncapped.spent(Stage.JUDGE).cost_usd
     assert cost_usd and uncapped.second_draws.drawn

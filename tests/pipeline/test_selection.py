@@ -33,7 +33,9 @@ def ranked(
     kind: Kind = Kind.FUNCTION,
 ) -> Ranked:
     """A judged candidate with a final score."""
-    candidate = Candidate(id_, "h" + id_, Layer.GRAPH, kind, "x.py", id_, 1, 2, "python", 9, 0.0)
+    candidate = Candidate(
+        id_, "h" + id_, Layer.GRAPH, kind, "x.py", id_, 1, 2, "python", 9, 0.0
+    )
     judgment = Judgment("h" + id_, score if raw is None else raw, prior=prior)
     return Ranked(candidate, judgment, Origin.JUDGED, (), score)
 
@@ -66,7 +68,13 @@ def test_the_threshold_is_inclusive(score: float) -> None:
 def test_each_kind_has_the_threshold_of_its_kind_and_judge() -> None:
     """A judge's own entry precedes the general one, a kind precedes `code`, and `default` is
     last."""
-    table = {"default": 0.8, "code": 0.6, "test": 0.9, "typesafe/code": 0.5, "openai/default": 0.1}
+    table = {
+        "default": 0.8,
+        "code": 0.6,
+        "test": 0.9,
+        "typesafe/code": 0.5,
+        "openai/default": 0.1,
+    }
     read = Thresholds.of_table(table, judge="typesafe")
     of = {kind: read.of(ranked("m", 0, kind=kind).candidate) for kind in Kind}
     assert (of[Kind.FUNCTION], of[Kind.TEST], of[Kind.DOC], read.lowest) == (0.5, 0.5, 0.8, 0.5)
@@ -134,7 +142,11 @@ def test_min_keep_fills_from_the_near_misses_and_labels_them() -> None:
 def test_nothing_relevant_keeps_nothing() -> None:
     """A nonsense question selects nothing, and the ten nearest are shown."""
     selection = keep([ranked(f"m{n}", n / 100) for n in range(30)])
-    assert (selection.kept, len(selection.near_misses), selection.below_threshold) == ((), 10, 30)
+    assert (selection.kept, len(selection.near_misses), selection.below_threshold) == (
+        (),
+        10,
+        30,
+    )
     assert selection.near_misses[0].candidate.id == "m29"
 
 
@@ -228,7 +240,8 @@ def _assert_no_better_is_left_out(
     selection: Selection, outcomes: list[Ranked], cuts: dict[Kind, float], *, k: int, least: int
 ) -> None:
     order = [
-        (-memory.score, -memory.judgment.score, memory.candidate.id) for memory in selection.kept
+        (-memory.score, -memory.judgment.score, memory.candidate.id)
+        for memory in selection.kept
     ]
     assert order == sorted(order)
     for memory in selection.kept:

@@ -39,7 +39,8 @@ def decide(store: Store, *cited: str) -> Memory:
         updated_at=1.0,
     )
     spans = [
-        parse_citation(store.root, reference, connection=store.connection) for reference in cited
+        parse_citation(store.root, reference, connection=store.connection)
+        for reference in cited
     ]
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [decision])

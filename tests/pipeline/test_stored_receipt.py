@@ -65,13 +65,16 @@ memories = st.builds(
     is_stale=st.booleans(),
 )
 several = st.lists(memories, max_size=3).map(tuple)
-samples = st.lists(st.builds(UnjudgedSample, words, words, words, words, words), max_size=2).map(
-    tuple
-)
+samples = st.lists(
+    st.builds(UnjudgedSample, words, words, words, words, words), max_size=2
+).map(tuple)
 routings = st.builds(
     Routing,
     st.builds(
-        BundlePlan, st.sampled_from(TaskType), words, st.just({Layer.SESSION: 0.4, Layer.USER: 0.1})
+        BundlePlan,
+        st.sampled_from(TaskType),
+        words,
+        st.just({Layer.SESSION: 0.4, Layer.USER: 0.1}),
     ),
     st.lists(
         st.builds(LayerReport, st.sampled_from(Layer), counts, seconds, st.booleans(), words),
@@ -102,13 +105,18 @@ def answers(draw: st.DrawFn) -> Answer:
         primary=draw(st.none() | st.just(PrimaryInfo("openai", "strong"))),
         partial=unjudged > 0,
         warnings=tuple(draw(st.lists(words, max_size=2))),
-        coverage=Coverage(judged + cached + carried + unjudged, judged, cached, carried, unjudged),
+        coverage=Coverage(
+            judged + cached + carried + unjudged, judged, cached, carried, unjudged
+        ),
         unjudged=UnjudgedAccount({"deadline": unjudged} if unjudged else {}, draw(samples)),
         selected=draw(several),
         near_misses=draw(several),
         answer=draw(st.none() | words),
         bundle=None,
-        usage={Stage.JUDGE: draw(stages), **draw(st.dictionaries(st.sampled_from(Stage), stages))},
+        usage={
+            Stage.JUDGE: draw(stages),
+            **draw(st.dictionaries(st.sampled_from(Stage), stages)),
+        },
         latency=Latency(judge=draw(seconds), total=draw(seconds)),
         routing=draw(st.none() | routings),
         traffic=Traffic(
@@ -118,7 +126,11 @@ def answers(draw: st.DrawFn) -> Answer:
             st.none()
             | st.just(
                 SessionInfo(
-                    thread="s_1", branch="main", resumed=True, last_task="before", last_updated=1.5
+                    thread="s_1",
+                    branch="main",
+                    resumed=True,
+                    last_task="before",
+                    last_updated=1.5,
                 )
             )
         ),
@@ -192,12 +204,23 @@ def test_what_every_receipt_has_is_missed_by_name(name: str) -> None:
         ({"threshold": "0.7"}, "threshold"),
         ({"warnings": "none"}, "warnings"),
         (
-            {"coverage": {"candidates": 3, "judged": 1, "cached": 1, "carried": 0, "unjudged": 0}},
+            {
+                "coverage": {
+                    "candidates": 3,
+                    "judged": 1,
+                    "cached": 1,
+                    "carried": 0,
+                    "unjudged": 0,
+                }
+            },
             "add up",
         ),
         ({"latency_s": {"total": True}}, "latency_s.total"),
         ({"usage": {"judge": {"calls": 1.5}}}, "usage.judge.calls"),
-        ({"usage": {"judge": {}, "probe": {"output_tokens": "9"}}}, "usage.probe.output_tokens"),
+        (
+            {"usage": {"judge": {}, "probe": {"output_tokens": "9"}}},
+            "usage.probe.output_tokens",
+        ),
         ({"usage": {"judge": None}}, "usage.judge"),
         ({"usage": {"judge": {}, "reason": []}}, "usage.reason"),
         ({"usage": []}, "usage.judge"),

@@ -66,7 +66,8 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(
         memory.id for memory in receipt.selected
     ]
     assert (
-        "".join(event.text for event in events if isinstance(event, AnswerText)) == receipt.answer
+        "".join(event.text for event in events if isinstance(event, AnswerText))
+        == receipt.answer
     )
     assert not settled(repeated)
     assert (
@@ -117,7 +118,9 @@ async def test_leaving_early_stops_the_turn_and_keeps_what_was_paid(
     assert rest.coverage.carried == sent and not rest.partial
 
 
-async def test_a_cancelled_reader_still_gets_the_receipt(shop: Path, server: OpenAIServer) -> None:
+async def test_a_cancelled_reader_still_gets_the_receipt(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Like `ask`, a stream catches a cancellation and ends with what it has."""
     server.latency_s = 0.05
 

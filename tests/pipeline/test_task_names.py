@@ -35,7 +35,9 @@ FILES = {
 
 def by_words(*, observe: bool = True) -> Settings:
     """Settings without a model."""
-    return Settings(judge=JudgeSettings(model="lexical"), memory=MemorySettings(observe=observe))
+    return Settings(
+        judge=JudgeSettings(model="lexical"), memory=MemorySettings(observe=observe)
+    )
 
 
 @pytest.fixture
@@ -44,7 +46,9 @@ def project(make_repo: MakeRepo) -> Path:
     return make_repo(FILES)
 
 
-async def about(root: Path, task: str, settings: Settings | None = None) -> list[tuple[str, str]]:
+async def about(
+    root: Path, task: str, settings: Settings | None = None
+) -> list[tuple[str, str]]:
     """Return the folders that a task names."""
     async with Pipeline.open(root, settings or by_words()) as pipeline:
         pipeline.parts.index(None)
@@ -117,7 +121,12 @@ async def test_only_a_folder_is_a_place(make_repo: MakeRepo) -> None:
     assert await about(root, task) == [("payers team", "app/[id]/(shop)/")]
     async with Pipeline.open(root, by_words()) as pipeline:
         store = pipeline.parts.store
-        links = ("https://wiki.example.org/invoices", "m_0123456789abcdef0123", "../b", "svc-inv/")
+        links = (
+            "https://wiki.example.org/invoices",
+            "m_0123456789abcdef0123",
+            "../b",
+            "svc-inv/",
+        )
         remember(store, Statement(text="x", kind=Kind.ENTITY, key="invoice desk", links=links))
         assert places_in_task(store.connection, "the invoice desk") == [
             ("invoice desk", "svc-inv/")
@@ -128,6 +137,8 @@ async def test_names_follow_the_files(project: Path) -> None:
     """A service that is built elsewhere now names that folder, one that is gone names none."""
     assert await about(project, "the billing service")
     (project / "compose.yaml").write_text("services:\n  billing:\n    build: services/post\n")
-    assert await about(project, "the billing service") == [("billing service", "services/post/")]
+    assert await about(project, "the billing service") == [
+        ("billing service", "services/post/")
+    ]
     (project / "compose.yaml").write_text("services: [")
     assert await about(project, "the billing service") == []

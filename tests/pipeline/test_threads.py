@@ -87,8 +87,14 @@ async def test_a_follow_up_asks_about_the_likely_part_only(
     )
     assert server.counts.judging_requests - calls < calls
     (row,) = second.carried_over.under
-    assert (row.turn_id, row.task, second.carried_over.way) == (first.turn_id, ORDER.task, "part")
-    assert {memory.entity for memory in second.selected if not memory.carried_from} == set(SCORES)
+    assert (row.turn_id, row.task, second.carried_over.way) == (
+        first.turn_id,
+        ORDER.task,
+        "part",
+    )
+    assert {memory.entity for memory in second.selected if not memory.carried_from} == set(
+        SCORES
+    )
     assert first.turn_id in render_carried(second) and "price" in render_carried(second)
 
 
@@ -121,7 +127,9 @@ async def test_what_changed_since_is_judged_whatever_its_words(
         explanation = await pipeline.explain("shop/part_7.py::step_7_5")
         unedited = await pipeline.explain("shop/part_7.py::step_7_6")
     assert explanation.memory and not explanation.memory.carried_from
-    assert unedited.memory and unedited.memory.carried_from == second.carried_over.under[0].turn_id
+    assert (
+        unedited.memory and unedited.memory.carried_from == second.carried_over.under[0].turn_id
+    )
     assert (
         f"carried from turn {unedited.memory.carried_from}: judged under “{ORDER.task}”"
         in unedited.words
@@ -262,7 +270,9 @@ async def test_no_high_score_of_an_earlier_wording_stands_unasked(
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         pipeline.parts.store.connection.execute(lost)
     server.score = table({}, default=4)
-    second = await ask(project, settings_for(server), replace(ORDER, task="Who sells step_9_3?"))
+    second = await ask(
+        project, settings_for(server), replace(ORDER, task="Who sells step_9_3?")
+    )
     assert second.coverage.carried and not second.selected
 
 
@@ -276,7 +286,9 @@ async def test_a_small_pool_is_judged_whole(shop: Path, server: OpenAIServer) ->
     assert answer.carried_over.way == "all" and "most would" in answer.carried_over.because
 
 
-async def test_a_turn_that_carried_can_be_continued(project: Path, server: OpenAIServer) -> None:
+async def test_a_turn_that_carried_can_be_continued(
+    project: Path, server: OpenAIServer
+) -> None:
     """Killed after some calls, `continue` judges the rest of its part and carries the same
     judgments."""
     await ask(project, settings_for(server), ORDER)
@@ -316,7 +328,9 @@ def few_at_a_time(server: DecisionServer, **budget: object) -> Settings:
     return priced(replace(chosen, budget=BudgetSettings(**budget)))  # type: ignore[arg-type]  # fields of the record, by name
 
 
-async def test_a_decision_judge_is_asked_about_all(project: Path, decider: DecisionServer) -> None:
+async def test_a_decision_judge_is_asked_about_all(
+    project: Path, decider: DecisionServer
+) -> None:
     """A full pass costs cents, so a follow-up carries nothing; the likely part goes first."""
     await ask(project, few_at_a_time(decider), ORDER)
     decider.bodies.clear()
@@ -401,7 +415,9 @@ def test_the_sums_add_up_whatever_ends_a_turn(
 ) -> None:
     """Under any caps and deadlines, after kills and in replays, each candidate has one outcome and
     its origin."""
-    asyncio.run(_cut_short(project, (server, decider), endings, thread=f"thread-{next(NUMBERS)}"))
+    asyncio.run(
+        _cut_short(project, (server, decider), endings, thread=f"thread-{next(NUMBERS)}")
+    )
 
 
 NUMBERS = count()
@@ -448,4 +464,6 @@ def lose(connection: sqlite3.Connection, turn_id: str, killed: int) -> None:
         "SELECT query_id, content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query)"
         " LIMIT ?"
     )
-    connection.execute(f"DELETE FROM judgment WHERE (query_id, content_id) IN ({among})", (killed,))
+    connection.execute(
+        f"DELETE FROM judgment WHERE (query_id, content_id) IN ({among})", (killed,)
+    )

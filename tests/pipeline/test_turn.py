@@ -30,7 +30,9 @@ def names(answer: Answer) -> set[str]:
     return {f"{memory.path}::{memory.entity}" for memory in answer.selected}
 
 
-async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: OpenAIServer) -> None:
+async def test_a_turn_judges_everything_and_answers_once(
+    shop: Path, server: OpenAIServer
+) -> None:
     """X03, X11: every memory is judged, the counts add up, and there is exactly one answering
     call."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
@@ -70,7 +72,9 @@ async def test_what_was_chosen_is_delivered_before_it_is_saved(
                 )
             )
 
-        finished = await run_turn(pipeline.parts, TASK, TurnOptions(answer=False, deliver=deliver))
+        finished = await run_turn(
+            pipeline.parts, TASK, TurnOptions(answer=False, deliver=deliver)
+        )
         stored = connection.execute(
             "SELECT state FROM turn WHERE id = ?", (finished.turn_id,)
         ).fetchone()
@@ -78,7 +82,9 @@ async def test_what_was_chosen_is_delivered_before_it_is_saved(
     assert stored == ("done",)
 
 
-async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: OpenAIServer) -> None:
+async def test_the_same_task_again_costs_no_judging_call(
+    shop: Path, server: OpenAIServer
+) -> None:
     """X28, X33: a repeated turn is answered from the cache, with the same scores, reasons and
     order."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
@@ -119,13 +125,18 @@ async def test_a_narrowed_turn_says_so_and_judges_only_its_scope(
             await pipeline.ask(replace(TASK, scope=Scope(kinds=("functon",))), answer=False)
     assert answer.scope == Scope(paths=("shop/",), kinds=("function",))
     assert answer.coverage.candidates == 2
-    assert set(server.counts.judged_places) == {"shop/prices.py::total", "shop/prices.py::discount"}
+    assert set(server.counts.judged_places) == {
+        "shop/prices.py::total",
+        "shop/prices.py::discount",
+    }
 
 
 async def test_a_failed_answer_keeps_the_bundle(shop: Path, server: OpenAIServer) -> None:
     """Exit 7: if the answering call fails, judgments are kept and the bundle is returned."""
     server.score = table({"shop/prices.py::total": 95})
-    server.misbehave(Fault.UNKNOWN_MODEL, times=99, when=lambda body: body["model"] == "strong-1")
+    server.misbehave(
+        Fault.UNKNOWN_MODEL, times=99, when=lambda body: body["model"] == "strong-1"
+    )
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
     assert answer.exit_code == 7
@@ -200,7 +211,9 @@ async def test_cancelling_keeps_what_was_paid_for(shop: Path, server: OpenAIServ
     """Exit 130: the first Ctrl-C ends in a receipt, and the next turn pays only for what was not in
     flight."""
     server.latency_s = 0.3
-    async with Pipeline.open(shop, settings_for(server, pack_size=1, concurrency=2)) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server, pack_size=1, concurrency=2)
+    ) as pipeline:
         work = asyncio.create_task(pipeline.ask(TASK))
         while server.counts.requests < 3:  # noqa: ASYNC110  the server counts in a thread of its own
             await asyncio.sleep(0.01)

@@ -62,13 +62,17 @@ def settings(
         judge=validate_group(
             JudgeSettings, {"model": f"openai:{judge}", "probe": False, "pack_size": 1}
         ),
-        primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=max_output_tokens),
+        primary=PrimarySettings(
+            model=f"openai:{answerer}", max_output_tokens=max_output_tokens
+        ),
         openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
         budget=BudgetSettings(max_usd=None if cap is None else Decimal(cap)),
     )
 
 
-async def ask(shop: Path, chosen: Settings, listener: Listener, *, answer: bool = True) -> Answer:
+async def ask(
+    shop: Path, chosen: Settings, listener: Listener, *, answer: bool = True
+) -> Answer:
     """Run one turn."""
     async with Pipeline.open(shop, chosen, observer=listener) as pipeline:
         return await pipeline.ask(TURN, answer=answer)
@@ -113,10 +117,18 @@ async def test_a_turn_short_of_dollars_names_one_amount_and_it_is_enough(
     short = settings(cap=cap, max_output_tokens=3_000)
     answer = await ask(shop, short, Listener(host))
     assert answer.exit_code == 4
-    printed = "\n".join((*answer.warnings, *(absent.detail for absent in answer.unjudged.sample)))
+    printed = "\n".join(
+        (*answer.warnings, *(absent.detail for absent in answer.unjudged.sample))
+    )
     ((turn, enough),) = re.findall(r"xscore continue (\S+) --max-usd (\S+)`", printed)
-    assert "--max-usd" not in printed.replace(f"--max-usd {enough}`", "").replace("(--max-usd)", "")
+    assert "--max-usd" not in printed.replace(f"--max-usd {enough}`", "").replace(
+        "(--max-usd)", ""
+    )
     assert "failed" not in printed and turn == answer.turn_id
     async with Pipeline.open(shop, settings(cap=enough, max_output_tokens=3_000)) as pipeline:
         resumed = await pipeline.resume(turn)
-    assert (resumed.exit_code, resumed.coverage.unjudged, resumed.answer is None) == (0, 0, False)
+    assert (resumed.exit_code, resumed.coverage.unjudged, resumed.answer is None) == (
+        0,
+        0,
+        False,
+    )

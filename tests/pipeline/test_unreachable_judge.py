@@ -33,9 +33,9 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
             "SELECT state FROM turn WHERE id = ?", (answer.turn_id,)
         ).fetchone()
         explained = await pipeline.explain("Cart.add", turn_id=answer.turn_id)
-        (cut,) = pipeline.store.connection.execute("SELECT threshold FROM turn_figures").fetchall()[
-            -1
-        ]
+        (cut,) = pipeline.store.connection.execute(
+            "SELECT threshold FROM turn_figures"
+        ).fetchall()[-1]
     assert (answer.exit_code, answer.ranked_by, answer.answer) == (exit_code, "lexical", None)
     assert (
         answer.coverage.unjudged
@@ -58,7 +58,9 @@ async def ranked_by_words(shop: Path, settings: Settings, *, exit_code: int = 1)
 
 
 @pytest.mark.parametrize("probe", [True, False])
-async def test_without_a_network_words_rank(shop: Path, server: OpenAIServer, probe: bool) -> None:
+async def test_without_a_network_words_rank(
+    shop: Path, server: OpenAIServer, probe: bool
+) -> None:
     """Exit 1, all unjudged with the cause, and `continue` finishes the turn with its own models."""
     away = replace(
         settings_for(server, probe=probe, attempts=1), openai=OpenAISettings(base_url=nowhere())
@@ -85,7 +87,9 @@ async def test_a_deadline_before_anything_is_judged_lets_words_rank(
     settings = settings_for(server)
     async with Pipeline.open(shop, settings) as pipeline:
         await pipeline.index()
-    await ranked_by_words(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.0)))
+    await ranked_by_words(
+        shop, replace(settings, budget=replace(settings.budget, deadline_s=1.0))
+    )
 
 
 async def test_the_seconds_are_those_the_user_waited(shop: Path, server: OpenAIServer) -> None:
@@ -108,7 +112,9 @@ async def test_a_host_that_refuses_this_user_lets_words_rank(
     await ranked_by_words(shop, settings_for(server, probe=probe, attempts=1), exit_code=3)
 
 
-async def test_a_model_that_answers_prose_lets_words_rank(shop: Path, server: OpenAIServer) -> None:
+async def test_a_model_that_answers_prose_lets_words_rank(
+    shop: Path, server: OpenAIServer
+) -> None:
     """A host without a usable score in any form of reply leaves the ranking to words, or to the
     models named."""
     server.misbehave(Fault.MALFORMED_CONTENT, times=999)

@@ -66,7 +66,9 @@ async def test_the_user_layer_is_judged_and_kept_apart(
 ) -> None:
     """P07: the second turn costs nothing; text, reason and judgment are only in the user's
     store."""
-    server.score = lambda memory, turn: (91, REASON) if "xylophone" in memory.text else (2, "no")
+    server.score = lambda memory, turn: (
+        (91, REASON) if "xylophone" in memory.text else (2, "no")
+    )
     async with Pipeline.open(shop, with_user(server, user_dir)) as pipeline:
         first = await pipeline.ask(TASK, answer=False)
         repeated = await pipeline.ask(TASK, answer=False)
@@ -75,7 +77,9 @@ async def test_the_user_layer_is_judged_and_kept_apart(
             for connection in pipeline.store.connections()
         ]
         used = (
-            pipeline.store.connections()[1].execute("SELECT access_count FROM memory").fetchone()[0]
+            pipeline.store.connections()[1]
+            .execute("SELECT access_count FROM memory")
+            .fetchone()[0]
         )
     assert (
         [chosen.layer for chosen in first.selected]
@@ -84,7 +88,10 @@ async def test_the_user_layer_is_judged_and_kept_apart(
     )
     assert first.selected[0].reason == REASON == repeated.selected[0].reason
     assert "commit style" in render_selection(first)
-    assert (repeated.coverage.judged, repeated.coverage.cached) == (0, repeated.coverage.candidates)
+    assert (repeated.coverage.judged, repeated.coverage.cached) == (
+        0,
+        repeated.coverage.candidates,
+    )
     assert counts == [first.coverage.candidates - 1, 1]
     assert used == 2
     project_bytes, user_bytes = raw(store_dir(shop), "memory.db"), raw(user_dir, "user.db")

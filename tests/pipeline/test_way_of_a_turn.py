@@ -17,7 +17,9 @@ from tests.servers.scoring import table
 
 PACKAGE = Path(xscore.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "internals" / "the-way-of-a-turn.md"
-ROW = re.compile(r"\| \d+ \| `(?P<file>\S+)` \| `(?P<function>\S+)` \| (?:`(?P<record>\w+)`)? ?\|")
+ROW = re.compile(
+    r"\| \d+ \| `(?P<file>\S+)` \| `(?P<function>\S+)` \| (?:`(?P<record>\w+)`)? ?\|"
+)
 FOLLOWED = """
 import json, sys, threading
 

@@ -73,7 +73,13 @@ def said(
 ) -> Memory:
     """A memory stated N days before NOW."""
     statement = memory(
-        f"said {text}", text, path="", kind=kind, layer=layer, start_line=0, confidence=confidence
+        f"said {text}",
+        text,
+        path="",
+        kind=kind,
+        layer=layer,
+        start_line=0,
+        confidence=confidence,
     )
     return replace(
         statement,

@@ -153,7 +153,10 @@ def conversing(conversation: SessionContext, task: str = "Why twice?") -> Reques
 @pytest.mark.parametrize("persona", ["", *PERSONAS])
 def test_a_persona_is_one_sentence_of_ours(persona: str) -> None:
     """B06b: the tone adds one sentence to the system text and changes nothing else."""
-    plain, with_persona = conversing(SessionContext()), conversing(SessionContext(persona=persona))
+    plain, with_persona = (
+        conversing(SessionContext()),
+        conversing(SessionContext(persona=persona)),
+    )
     assert with_persona.system.removeprefix(answer_system_text()) == (
         f"\n- {PERSONAS[persona]}" if persona else ""
     )
@@ -182,7 +185,8 @@ def test_a_tone_that_nobody_knows_is_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["session", "session_summary", "exchange", "checkpoint", "system_context", "evidence"]
+    "tag",
+    ["session", "session_summary", "exchange", "checkpoint", "system_context", "evidence"],
 )
 def test_nothing_leaves_its_fence(tag: str) -> None:
     """X10: earlier exchanges cannot close their fence or open another."""

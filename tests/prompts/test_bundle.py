@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, WRITE, bundle, entry, memory
+from tests.prompts.bundle_memories import (
+    CLASS,
+    GUIDE,
+    HEADER,
+    MAIN,
+    WRITE,
+    bundle,
+    entry,
+    memory,
+)
 from xscore.prompts.bundle_headings import LeftOutCause
 from xscore.prompts.bundle_parts import BesideMemories
 from xscore.prompts.left_out import LeftOut
@@ -40,11 +49,13 @@ def test_each_file_shows_its_header_once() -> None:
     """Several entities of one file share header and imports (X31); they are not repeated beside the
     header block."""
     assert (
-        bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+        bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path")
+        == 1
     )
     block = memory("module:imports", HEADER, kind=Kind.BLOCK, start_line=1)
     assert (
-        bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+        bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path")
+        == 1
     )
 
 
@@ -107,7 +118,10 @@ def test_layers_keep_to_their_ceilings_and_code_takes_the_rest() -> None:
     ]
     code = [memory(f"f{n}", "x = 1\n" * 60, path=f"{n}.py") for n in range(20)]
     rendered = bundle(
-        [*(entry(n, 0.99, header="") for n in notes), *(entry(c, 0.8, header="") for c in code)],
+        [
+            *(entry(n, 0.99, header="") for n in notes),
+            *(entry(c, 0.8, header="") for c in code),
+        ],
         max_tokens=2_000,
     )
     assert sum(note.id in rendered.included for note in notes) == 1
@@ -152,13 +166,18 @@ def test_content_cannot_leave_its_fence(text: str, kind: Kind) -> None:
     rendered = bundle([entry(hostile, 0.9, header=text)]).text
     tag = "memory" if kind is Kind.DOC else "code"
     for element in ("code", "memory", "left_out", "session"):
-        assert rendered.count(f"<{element}") == rendered.count(f"</{element}>") == (element == tag)
+        assert (
+            rendered.count(f"<{element}") == rendered.count(f"</{element}>") == (element == tag)
+        )
     rendered.encode("utf-8")
 
 
 chosen = st.lists(
     st.tuples(
-        st.integers(70, 100), st.integers(1, 400), st.sampled_from(list(Layer)), st.integers(0, 3)
+        st.integers(70, 100),
+        st.integers(1, 400),
+        st.sampled_from(list(Layer)),
+        st.integers(0, 3),
     ),
     max_size=15,
 )
@@ -192,9 +211,14 @@ def test_everyone_is_shown_or_named(
         body = json.loads(rendered.text)
         named, counted = len(body["left_out"]), body["left_out_unnamed"]
     else:
-        named = len(re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", rendered.text))
+        named = len(
+            re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", rendered.text)
+        )
         counted = sum(
-            map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", rendered.text))
+            map(
+                int,
+                re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", rendered.text),
+            )
         )
     assert named + counted == len(rendered.left_out)
     assert rendered.tokens <= max_tokens or not rendered.included

@@ -52,7 +52,12 @@ def test_what_all_use_and_short_heads_stay_as_they_are() -> None:
             "b as c",
             "type { T }",
         ),
-        ('package p\n\nimport (\n\t"fmt"\n\t"net/http"\n)\n', "http.Get()", "net/http", "nothing"),
+        (
+            'package p\n\nimport (\n\t"fmt"\n\t"net/http"\n)\n',
+            "http.Get()",
+            "net/http",
+            "nothing",
+        ),
         ("use a::b::{C, D};\nuse e::F;\n\npub use g::H;", "F::new()", "use e::F", "a::b"),
         (
             "package p;\n\nimport java.util.List;\nimport java.util.Map;",

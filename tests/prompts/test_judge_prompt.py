@@ -142,7 +142,9 @@ def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
     )
 
 
-@pytest.mark.parametrize("rubric", [CODE_RUBRIC, named_rubric("general"), named_rubric("check")])
+@pytest.mark.parametrize(
+    "rubric", [CODE_RUBRIC, named_rubric("general"), named_rubric("check")]
+)
 def test_the_levels_of_a_rating_are_those_that_its_rubric_describes(rubric: Rubric) -> None:
     """Code is rated by whether it will be edited, other entries by how well they fit."""
     options = PromptOptions(JudgeModel(name="m"), 1)
@@ -163,7 +165,9 @@ def test_content_never_stands_in_the_system_role() -> None:
 
 
 _PIECES = st.lists(
-    st.sampled_from((*HOSTILE, "<", "/", "memory", "file", '"', ">", "\n", "x < y", "&lt;", "é")),
+    st.sampled_from(
+        (*HOSTILE, "<", "/", "memory", "file", '"', ">", "\n", "x < y", "&lt;", "é")
+    ),
     max_size=8,
 )
 
@@ -209,7 +213,9 @@ def test_turn_first_swaps_the_parts() -> None:
 
 def test_task_context_shows_task_and_errors_only() -> None:
     """File, diff and recent files act through boosts; the receipt says what the judge saw."""
-    turn = Turn(task="t", errors="e", file="a.py", file_text="FILE", diff="DIFF", recent=("b.py",))
+    turn = Turn(
+        task="t", errors="e", file="a.py", file_text="FILE", diff="DIFF", recent=("b.py",)
+    )
     assert turn_block(turn) == turn_block(Turn(task="t", errors="e"))
     assert shown_turn_parts(turn) == ("task", "errors")
     assert shown_turn_parts(Turn(task="t")) == ("task",)

@@ -40,7 +40,11 @@ def test_whoever_said_it_is_named() -> None:
     """L12: stated, imported and inferred memories have source and age; indexed ones have none."""
     assert told(said("x")) == "said by the user 3 days ago"
     imported = said(
-        "x", kind=Kind.EXCHANGE, source=MemorySource.IMPORT, imported_from="claude-code", days=12
+        "x",
+        kind=Kind.EXCHANGE,
+        source=MemorySource.IMPORT,
+        imported_from="claude-code",
+        days=12,
     )
     assert told(imported) == "imported from claude-code, 12 days ago"
     assert (
@@ -72,13 +76,17 @@ def test_a_failure_says_how_often() -> None:
 
 def test_a_stale_memory_says_what_has_changed() -> None:
     """The changed spans are named, at most three."""
-    spans = tuple(Citation(f"src/{name}.py", 10, 40, "0" * 32, is_changed=True) for name in "abcde")
+    spans = tuple(
+        Citation(f"src/{name}.py", 10, 40, "0" * 32, is_changed=True) for name in "abcde"
+    )
     stale = replace(entry(said("x", status=MemoryStatus.STALE), 0.9), changed=spans)
     words = provenance_text(stale, now=NOW)
     assert words.endswith(
         "stale: what it cites has changed in src/a.py:10-40, src/b.py:10-40, src/c.py:10-40, 2 more"
     )
-    assert told(said("x", status=MemoryStatus.STALE)).endswith("; stale: what it cites has changed")
+    assert told(said("x", status=MemoryStatus.STALE)).endswith(
+        "; stale: what it cites has changed"
+    )
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])

@@ -9,7 +9,11 @@ import pytest
 from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
 from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
 from tests.scorer.test_protocol_document import TURN as EXAMPLE
-from xscore.extensions.batch.shared_prompts import MOST_OUTPUT_TOKENS, PAIR_TOKENS, QUESTION_TOKENS
+from xscore.extensions.batch.shared_prompts import (
+    MOST_OUTPUT_TOKENS,
+    PAIR_TOKENS,
+    QUESTION_TOKENS,
+)
 from xscore.platform.hashing import digest
 from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
@@ -22,7 +26,10 @@ from xscore.records.turn import Turn
 from xscore.scorer.chat_replies import parse_replies
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS
 
-TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
+TURNS = (
+    Turn(task="Fix the lost write", errors="KeyError: 'row'"),
+    Turn(task="Read rows faster"),
+)
 LAYOUT = """
 
 <questions>
@@ -52,7 +59,9 @@ BREAKOUTS = (
 )
 
 
-def request(entries: tuple[PackEntry, ...] = ENTRIES, turns: tuple[Turn, ...] = TURNS) -> Request:
+def request(
+    entries: tuple[PackEntry, ...] = ENTRIES, turns: tuple[Turn, ...] = TURNS
+) -> Request:
     """Build a request."""
     return questions_request(
         entries, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 100)
@@ -87,7 +96,9 @@ def test_the_prefix_is_the_same_whatever_is_asked() -> None:
 def test_nothing_leaves_its_fence(hostile: str) -> None:
     """Neither a memory nor a question can end its fence, take a code, or imitate another."""
     entries = (PackEntry("ka", "function", hostile, hostile, hostile), ENTRIES[2])
-    prompt = "\n\n".join(request(entries, (Turn(task=hostile, errors=hostile), TURNS[1])).content)
+    prompt = "\n\n".join(
+        request(entries, (Turn(task=hostile, errors=hostile), TURNS[1])).content
+    )
     assert [memory.id for memory in shown_memories(prompt)] == ["ka", "qe"]
     assert list(shown_questions(prompt)) == ["q1", "q2"]
     assert prompt.count("<question ") == prompt.count("</question>") == 2
@@ -102,15 +113,20 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
     assert scores["required"] == ["q1", "q2"] and scores["additionalProperties"] is False
     for of_question in scores["properties"].values():
         assert (
-            of_question["required"] == ["ka", "qe"] and of_question["additionalProperties"] is False
+            of_question["required"] == ["ka", "qe"]
+            and of_question["additionalProperties"] is False
         )
         assert of_question["properties"]["ka"] == SCORE
     reason = schema["properties"]["reasons"]["items"]
-    assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"]["enum"] == [
+    assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"][
+        "enum"
+    ] == [
         "q1",
         "q2",
     ]
-    assert "minimum" not in str(reply_schema(("ka", "qe"), questions=("q1", "q2"), bounds=False))
+    assert "minimum" not in str(
+        reply_schema(("ka", "qe"), questions=("q1", "q2"), bounds=False)
+    )
     short = reply_schema(("ka", "qe"), questions=("q1", "q2"), refs=True)
     assert short["$defs"] == {
         "score": SCORE,
@@ -131,7 +147,9 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     )
     turns = (EXAMPLE, Turn(task="Where are rows kept?"))
     prompt = questions_request(
-        PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 1)
+        PAGE_ENTRIES,
+        [turn_block(turn) for turn in turns],
+        PromptOptions(JudgeModel(name="m"), 1),
     )
     system = CODE_RUBRIC.text()
     for of_one_turn, of_questions in re.findall(r"^(.+)\n=> (.+)$", words, re.MULTILINE):
@@ -140,7 +158,9 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     assert (system, shown_request) == (prompt.system, prompt.content[1])
     for parsed in parse_replies(reply, prompt.reply_ids, prompt.reply_questions):
         assert not parsed.repaired and len(parsed.scores) == 4
-        assert parsed.reasons.keys() == {id_ for id_, score in parsed.scores.items() if score >= 30}
+        assert parsed.reasons.keys() == {
+            id_ for id_, score in parsed.scores.items() if score >= 30
+        }
     assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
     for documented in (QUESTION_TOKENS, PAIR_TOKENS, MOST_FRAME_TOKENS, MOST_OUTPUT_TOKENS):
         assert f"{documented:,}" in section

@@ -79,7 +79,9 @@ def test_system_context_is_session_project_and_user() -> None:
     for layer in Layer:
         text = bundle([entry(said("words", layer=layer, kind=Kind.CONTEXT), 0.9)]).text
         section = (
-            "system_context" if layer in {Layer.SESSION, Layer.PROJECT, Layer.USER} else "evidence"
+            "system_context"
+            if layer in {Layer.SESSION, Layer.PROJECT, Layer.USER}
+            else "evidence"
         )
         assert text.startswith(f"<{section}>\n") and f"\n</{section}>\n<governance>" in text
     section_by_id = {
@@ -147,7 +149,11 @@ def test_near_duplicates_are_named() -> None:
     assert (rendered.included, rendered.merged) == ((FACTS[0].id,), ("m_0123456789",))
     assert "also stated by [m_0123456789]" in rendered.text
     none = bundle([kept], max_tokens=5)
-    assert (none.included, none.merged, none.left_out) == ((), (), (FACTS[0].id, "m_0123456789"))
+    assert (none.included, none.merged, none.left_out) == (
+        (),
+        (),
+        (FACTS[0].id, "m_0123456789"),
+    )
     assert "[m_0123456789]" in bundle([kept], max_tokens=60).text
 
 

@@ -31,7 +31,9 @@ def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]
         for candidate in entries
         if candidate.memory.id in chosen and candidate.memory.layer in layers
     ]
-    return sum(memory_tokens(picked_memory, len(picked_memory.text)) for picked_memory in picked)
+    return sum(
+        memory_tokens(picked_memory, len(picked_memory.text)) for picked_memory in picked
+    )
 
 
 @given(sized=sized, ceilings=shares, max_tokens=st.integers(1, 4_000))

@@ -34,7 +34,8 @@ def test_a_long_outline_names_its_methods() -> None:
         'class Big(Base):\n    """Keeps (many) things: ..."""\n\n    path: Path\n    call:'
     )
     assert (
-        "    # 30 methods, only named: method_0, method_1, " in short and "@property" not in short
+        "    # 30 methods, only named: method_0, method_1, " in short
+        and "@property" not in short
     )
     assert len(short) < len(OUTLINE) / 4
     few = "class A:\n" + "".join(f"    def f{n}(self): ...\n" for n in range(MOST_SIGNATURES))

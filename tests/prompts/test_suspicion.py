@@ -44,7 +44,12 @@ LINES_A_TEXT = 40
 @pytest.mark.parametrize("row", ROWS, ids=[row.family for row in ROWS])
 def test_a_payload_is_told_and_its_twin_is_not(row: Row) -> None:
     """In a comment, in a string, in prose; the harmless text of the same words is left alone."""
-    for form in ("{}", "def f():\n    # {}\n    return 1\n", 'note = "{}"\n', "# Title\n\n{}\n"):
+    for form in (
+        "{}",
+        "def f():\n    # {}\n    return 1\n",
+        'note = "{}"\n',
+        "# Title\n\n{}\n",
+    ):
         assert is_suspicious(form.format(row.payload))
         assert not is_suspicious(form.format(row.twin))
 
@@ -106,7 +111,9 @@ def candidate(number: int) -> Candidate:
     )
 
 
-def shown_together(layout: PromptLayout | None = None, *, isolates: bool = True) -> list[list[str]]:
+def shown_together(
+    layout: PromptLayout | None = None, *, isolates: bool = True
+) -> list[list[str]]:
     """Return the names of the memories of each prompt of a pack whose second gives orders."""
     builder = PromptBuilder(JudgeModel(name="m"), PackProfile(), b"secret", isolates=isolates)
     if layout is not None:
@@ -129,7 +136,9 @@ def test_a_memory_that_gives_orders_has_a_prompt_of_its_own() -> None:
     questions that are answered apart from each other stay in one request."""
     assert shown_together() == [["f0", "f2"], ["f1"]]
     assert shown_together(isolates=False) == [["f0", "f1", "f2"]]
-    assert shown_together(decision_layout(DecisionForm.PREDICATE, 10_000)) == [["f0", "f1", "f2"]]
+    assert shown_together(decision_layout(DecisionForm.PREDICATE, 10_000)) == [
+        ["f0", "f1", "f2"]
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS)

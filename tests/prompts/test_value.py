@@ -70,5 +70,12 @@ def test_authority_runs_from_the_session_down_to_text() -> None:
         layer: memory_value(memory("f", "x", layer=layer), 0.8, settings=SETTINGS, now=NOW)
         for layer in Layer
     }
-    order = [Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR]
+    order = [
+        Layer.SESSION,
+        Layer.PROJECT,
+        Layer.USER,
+        Layer.GOVERNANCE,
+        Layer.GRAPH,
+        Layer.VECTOR,
+    ]
     assert sorted(worth, key=lambda layer: -worth[layer]) == order

@@ -52,7 +52,10 @@ def spawn(server: OpenAIServer) -> Spawn:
 
     def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         return begin(
-            *arguments, *models_of("openai"), cwd=cwd, environ=environment_at("openai", server.url)
+            *arguments,
+            *models_of("openai"),
+            cwd=cwd,
+            environ=environment_at("openai", server.url),
         )
 
     return start

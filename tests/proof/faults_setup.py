@@ -44,7 +44,10 @@ POISONED = "def dusk_2("
 OF_THE_REPOSITORY = "moon_over"
 """Appears in every memory and in no text of ours."""
 JUDGE, ANSWERER = "judge-2", "strong-1"
-SERVERS: dict[str, type[LoopbackServer]] = {"openai": OpenAIServer, "anthropic": AnthropicServer}
+SERVERS: dict[str, type[LoopbackServer]] = {
+    "openai": OpenAIServer,
+    "anthropic": AnthropicServer,
+}
 DIALECTS = tuple(SERVERS)
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 ALWAYS = 10_000
@@ -61,7 +64,9 @@ def by_turns(cases: Iterable[Any], *, verify: Collection[Fault] = ()) -> list[An
         )
         names = [value.name if isinstance(value, Fault) else str(value) for value in values]
         marks = [pytest.mark.verify] if values[0] in verify else []
-        params.append(pytest.param(dialect, *values, id="-".join((dialect, *names)), marks=marks))
+        params.append(
+            pytest.param(dialect, *values, id="-".join((dialect, *names)), marks=marks)
+        )
     return params
 
 
@@ -70,7 +75,9 @@ URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
 When = Callable[[dict[str, Any]], bool]
 
 
-def environment_at(dialect: str, url: str, *, key: str = "", probe: bool = False) -> dict[str, str]:
+def environment_at(
+    dialect: str, url: str, *, key: str = "", probe: bool = False
+) -> dict[str, str]:
     """Return the variables of a user whose models are at this host."""
     keys = {KEYS[dialect]: key} if key else {}
     return {
@@ -178,7 +185,9 @@ class FinishedTurn(Struct, frozen=True):
     def lost(self) -> set[str]:
         """`path::entity` of the unjudged."""
         return {
-            f"{line['path']}::{line['entity']}" for line in self.lines if line["raw_score"] is None
+            f"{line['path']}::{line['entity']}"
+            for line in self.lines
+            if line["raw_score"] is None
         }
 
     @property
@@ -233,7 +242,9 @@ def accounted(
     assert len(ended.lost) == coverage.unjudged == sum(ended.answer.unjudged.by_cause.values())
     assert set(ended.answer.unjudged.by_cause) == ended.causes
     latency = ended.answer.latency
-    assert min(latency.index, latency.judge, latency.select, latency.primary, latency.total) >= 0
+    assert (
+        min(latency.index, latency.judge, latency.select, latency.primary, latency.total) >= 0
+    )
     return ended
 
 

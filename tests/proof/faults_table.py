@@ -74,7 +74,11 @@ LASTING: dict[Fault, End] = {
         exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK
     ),
     Fault.MALFORMED_CONTENT: End(
-        exit_code=1, cause="unreadable", says="no valid score", lost=(1, 1), calls=PACKS + LADDER
+        exit_code=1,
+        cause="unreadable",
+        says="no valid score",
+        lost=(1, 1),
+        calls=PACKS + LADDER,
     ),
     Fault.TRUNCATION: End(
         exit_code=1,

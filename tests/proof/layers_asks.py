@@ -19,7 +19,13 @@ from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, MemoryStatus
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
+from xscore.settings import (
+    IndexSettings,
+    JudgeSettings,
+    PrimarySettings,
+    Settings,
+    StoreSettings,
+)
 
 HIGH = 0.95
 _CANDIDATES = """
@@ -56,7 +62,9 @@ class AskedTurns(Struct):
 def take(world: World, model: Model, asked_turns: AskedTurns, ask: Ask) -> Answer:
     """Take the turn and record its result."""
     quoted = [
-        memory.words for memory in model.live() if ask.about and ask.about in words_in(memory.words)
+        memory.words
+        for memory in model.live()
+        if ask.about and ask.about in words_in(memory.words)
     ]
     quoted = [words for words in quoted if "\n" not in words]
     scripted_answer = f"It was said: {quoted[0]}" if quoted else "Nobody said anything of it."
@@ -78,7 +86,9 @@ def _forms(word: str) -> list[str]:
     return [word, word.capitalize()] if word else []
 
 
-async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, dict[str, str], set[str]]:
+async def _turn(
+    world: World, ask: Ask, model: Model
+) -> tuple[Answer, dict[str, str], set[str]]:
     judge, primary = (f"scripted:{world.folder / name}.json" for name in ("judge", "primary"))
     settings = Settings(
         judge=JudgeSettings(model="lexical" if ask.is_lexical else judge),
@@ -119,7 +129,9 @@ def _has_passing(answer: Answer) -> bool:
     return any(not memory.below_threshold for memory in answer.selected)
 
 
-def _check_receipt(answer: Answer, contents: set[str], asked_turns: AskedTurns, ask: Ask) -> None:
+def _check_receipt(
+    answer: Answer, contents: set[str], asked_turns: AskedTurns, ask: Ask
+) -> None:
     """Assert that all took part, the sum adds up, and nothing is judged twice."""
     got = answer.coverage
     is_without_result = (ask.is_lexical or ask.answers) and not _has_passing(answer)
@@ -149,7 +161,8 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
         "SELECT turn_key, thread FROM turn WHERE id = ?", (answer.turn_id,)
     ).fetchone()
     exchange = next(
-        (id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key), ""
+        (id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key),
+        "",
     )
     # From nothing, no model is asked to answer.
     assert bool(answer.answer) is (ask.answers and _has_passing(answer))

@@ -80,7 +80,9 @@ def check(
         changed = {
             id_ for id_ in rows.keys() | past.rows.keys() if rows.get(id_) != past.rows.get(id_)
         }
-        assert changed <= model.touched, f"changed without being asked: {changed - model.touched}"
+        assert changed <= model.touched, (
+            f"changed without being asked: {changed - model.touched}"
+        )
     model.touched.clear()
     past.rows = rows
 
@@ -117,7 +119,9 @@ def _check_events(
 def _check_model(model: Model, rows: Rows) -> None:
     lost, strangers = model.held.keys() - rows.keys(), rows.keys() - model.held.keys()
     assert not lost, f"lost: {[model.held[expected] for expected in lost]}"
-    assert not strangers, f"there, and should not be: {[rows[expected] for expected in strangers]}"
+    assert not strangers, (
+        f"there, and should not be: {[rows[expected] for expected in strangers]}"
+    )
     for identifier, expected in model.held.items():
         row = rows[identifier]
         actual_fields = (
@@ -147,10 +151,16 @@ def _check_model(model: Model, rows: Rows) -> None:
 def _check_layers(world: World) -> None:
     """The user's layer and its judgments are in the user's store and nowhere else (P07)."""
     project, *user_connections = world.store.connections()
-    assert project.execute("SELECT count(*) FROM memory WHERE layer = 'user'").fetchone() == (0,)
+    assert project.execute("SELECT count(*) FROM memory WHERE layer = 'user'").fetchone() == (
+        0,
+    )
     for user in user_connections:
-        assert user.execute("SELECT count(*) FROM memory WHERE layer <> 'user'").fetchone() == (0,)
-        hashes = json.dumps([row[0] for row in user.execute("SELECT hash FROM content").fetchall()])
+        assert user.execute("SELECT count(*) FROM memory WHERE layer <> 'user'").fetchone() == (
+            0,
+        )
+        hashes = json.dumps(
+            [row[0] for row in user.execute("SELECT hash FROM content").fetchall()]
+        )
         query = "SELECT hash FROM content WHERE hash IN (SELECT value FROM json_each(?))"
         assert project.execute(query, (hashes,)).fetchall() == [], (
             "the repository's store knows a content of the user's"

@@ -104,7 +104,9 @@ class Model(Struct):
             if (live_memory.layer, live_memory.scope, live_memory.key) == place
         )
         return [
-            live_memory for live_memory in same_key if memory.key and live_memory.id != memory.id
+            live_memory
+            for live_memory in same_key
+            if memory.key and live_memory.id != memory.id
         ]
 
     def set_status(self, identifier: str, status: MemoryStatus) -> None:
@@ -141,9 +143,9 @@ class Model(Struct):
             and key in ("", similar.key)
         }
         identifier = str(stored.memory.id)
-        assert stored.became is (StatementEffect.REPEATED if same else StatementEffect.STORED), (
-            f"{words!r} became {stored.became}"
-        )
+        assert stored.became is (
+            StatementEffect.REPEATED if same else StatementEffect.STORED
+        ), f"{words!r} became {stored.became}"
         if same:
             assert identifier in same, "the same words are another memory"
             before = same[identifier]
@@ -161,7 +163,9 @@ class Model(Struct):
                 if MemorySource.EXPLICIT in (before.source, source)
                 else before.source
             )
-            memory = replace(before, status=status, source=explicit, cites=cited or before.cites)
+            memory = replace(
+                before, status=status, source=explicit, cites=cited or before.cites
+            )
         else:
             assert identifier not in self.held, "new words took the id of other words"
             scope = MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY
@@ -169,7 +173,9 @@ class Model(Struct):
                 identifier, layer, kind, words, key, scope=scope, source=source, cites=cited
             )
         stepping_back = {
-            similar.id for similar in self.with_key(memory) if similar.status is MemoryStatus.ACTIVE
+            similar.id
+            for similar in self.with_key(memory)
+            if similar.status is MemoryStatus.ACTIVE
         }
         if memory.status is MemoryStatus.ACTIVE:
             assert set(stored.superseded) >= stepping_back, "who stepped back was not told"
@@ -185,7 +191,9 @@ class Model(Struct):
                 replace(before, words=words, key=before.key if write.key is None else write.key)
             )
             return
-        self._keep(before.kind, before.layer, words, write.key, before.source, stored, before.cites)
+        self._keep(
+            before.kind, before.layer, words, write.key, before.source, stored, before.cites
+        )
         assert stored.memory.id != before.id, "a memory stepped back behind itself"
         self.set_status(before.id, MemoryStatus.SUPERSEDED)
 
@@ -215,7 +223,8 @@ class Model(Struct):
         kept = self.held.get(pattern)
         text = _PATTERN + write.words
         self.put(
-            kept or ExpectedMemory(pattern, Layer.PROJECT, Kind.PATTERN, text, failure.pattern.key)
+            kept
+            or ExpectedMemory(pattern, Layer.PROJECT, Kind.PATTERN, text, failure.pattern.key)
         )
         self.set_status(pattern, MemoryStatus.ACTIVE)
 
@@ -254,7 +263,9 @@ class Model(Struct):
         derived, fresh = set[str](), set(ids)
         while fresh:
             made_from_fresh = {
-                exchange for exchange, kept in self.kept_by.values() if exchange and kept & fresh
+                exchange
+                for exchange, kept in self.kept_by.values()
+                if exchange and kept & fresh
             }
             fresh = (made_from_fresh & self.held.keys()) - derived
             derived |= fresh
@@ -278,7 +289,10 @@ class Model(Struct):
     def dead_words(self) -> set[str]:
         """Return the words that must be nowhere: all memories with them were erased."""
         spoken = {
-            word for id_, words in self.words_of.items() if id_ not in self.erased for word in words
+            word
+            for id_, words in self.words_of.items()
+            if id_ not in self.erased
+            for word in words
         }
         return set[str]().union(*self.words_of.values()) - spoken
 
@@ -299,7 +313,8 @@ class Model(Struct):
                     self._step_back(other_ids)
                 case ActionKind.MERGE:
                     key = next(
-                        (self.held[id_].key for id_ in action.memory_ids if self.held[id_].key), ""
+                        (self.held[id_].key for id_ in action.memory_ids if self.held[id_].key),
+                        "",
                     )
                     self._step_back(other_ids)
                     self.held[first] = replace(self.held[first], key=key)
@@ -309,7 +324,11 @@ class Model(Struct):
                     self.let_go(action.memory_ids)
 
     def came(
-        self, identifier: str, rows: dict[str, dict[str, object]], *, sources: Iterable[str] = ()
+        self,
+        identifier: str,
+        rows: dict[str, dict[str, object]],
+        *,
+        sources: Iterable[str] = (),
     ) -> None:
         """A memory was made or grew: its new text is read from its row, if still there."""
         if identifier in rows:
@@ -351,7 +370,9 @@ class Model(Struct):
             lost = [memory for memory in kept if memory.status is not MemoryStatus.SUPERSEDED]
             assert not lost, f"what a person said was erased: {lost}"
         if action.kind is ActionKind.PROMOTE:
-            explicit = [memory for memory in merged[1:] if memory.source is MemorySource.EXPLICIT]
+            explicit = [
+                memory for memory in merged[1:] if memory.source is MemorySource.EXPLICIT
+            ]
             assert not explicit, (
                 f"an inferred preference took the place of one that was said: {explicit}"
             )

@@ -126,9 +126,9 @@ class World(Struct, dict=True):
         if not is_done or any(map(needs_scrubbing, self.store.connections())):
             assert was_cut, f"{write} comes to something else when it is done again"
             self.perform(write)
-        assert [state(path) for path in self.databases] == [held[-1] for held in allowed_states], (
-            f"{write} is not finished"
-        )
+        assert [state(path) for path in self.databases] == [
+            held[-1] for held in allowed_states
+        ], f"{write} is not finished"
         return result, was_cut
 
     def _rehearse(self, write: Write) -> tuple[Any, tuple[list[State], list[State]]]:

@@ -103,7 +103,9 @@ def perform(store: Store, write: Write, *, now: float) -> Any:
                 store, id_, MemoryChange(text=words, key=key, importance=importance), now=now
             )
         case Fail(words=words, occurrence=occurrence):
-            return failures.record_failure(store, text=words, occurrence=occurrence, seen_at=now)
+            return failures.record_failure(
+                store, text=words, occurrence=occurrence, seen_at=now
+            )
         case Erase(ids=ids, forget=forget):
             return erasure.erase_memories(store, ids, now=now, forget=forget)
         case Consolidate(scopes=scopes):

@@ -141,7 +141,9 @@ def held_alone(root: Path, folder: Path) -> list[Any]:
 
 def unsound(connection: sqlite3.Connection) -> dict[str, list[Any]]:
     """Return what is wrong with a store: what it is, and the rows."""
-    faulty_rows = {check: connection.execute(query).fetchall() for check, query in _SOUND.items()}
+    faulty_rows = {
+        check: connection.execute(query).fetchall() for check, query in _SOUND.items()
+    }
     return {check: rows for check, rows in faulty_rows.items() if rows}
 
 

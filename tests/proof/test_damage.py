@@ -115,14 +115,18 @@ class JudgedTree(Struct):
 
     def rebuild(self) -> SalvageReport | None:
         """Rebuild as `xscore store rebuild` does."""
-        return rebuild.rebuild_store(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
+        return rebuild.rebuild_store(
+            self.file.parent, user_data_dir=user_data_dir(None)
+        ).salvaged
 
 
 @pytest.fixture
 async def judged(click_tree: Path, tmp_path: Path) -> JudgedTree:
     """About two thousand judgments, all in one file."""
     script = tmp_path / "script.json"
-    rules = [{"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"]
+    rules = [
+        {"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"
+    ]
     script.write_text(json.dumps({"default": 0.05, "rules": rules}))
     settings = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
     judged_tree = JudgedTree(click_tree, settings, b"", {})

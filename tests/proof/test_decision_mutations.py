@@ -120,10 +120,14 @@ def written(value: Any) -> str:
     """Return it as JSON."""
     if isinstance(value, JsonPairs):
         return (
-            "{" + ", ".join(f"{json.dumps(name)}: {written(child)}" for name, child in value) + "}"
+            "{"
+            + ", ".join(f"{json.dumps(name)}: {written(child)}" for name, child in value)
+            + "}"
         )
     return (
-        "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else json.dumps(value)
+        "[" + ", ".join(map(written, value)) + "]"
+        if isinstance(value, list)
+        else json.dumps(value)
     )
 
 
@@ -137,7 +141,9 @@ def entries(value: Any) -> list[tuple[list[Any], int]]:
     return places
 
 
-def change(places: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]) -> None:
+def change(
+    places: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]
+) -> None:
     """Apply one step of damage at one of these places."""
     kind, place, second_place, number, name = step
     # A later step may change it.
@@ -165,7 +171,8 @@ def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, byte
         places = entries(reply_tree)
         inner = [entry for entry in places if entry[0] is not reply_tree]
         if places:
-            change(inner if inner and step[2] < 0.95 else places, step)  # seldom the whole reply
+            # Seldom the whole reply.
+            change(inner if inner and step[2] < 0.95 else places, step)
     data = written(reply_tree).encode()
     kind, place, put = cut
     start = data.find(b'"answers"') % len(data)  # the model's name, before it, stays
@@ -205,7 +212,9 @@ def stated_values(answer: Any) -> set[float]:
             (single(labelled_share, "label"), single(labelled_share, "probability"))
             for labelled_share in shares_given
         ]
-        shares = [next((p for label, p in labelled if label == name), None) for name, _ in LEVELS]
+        shares = [
+            next((p for label, p in labelled if label == name), None) for name, _ in LEVELS
+        ]
     if (
         shares_given
         and len(shares_given) == len(LEVELS)
@@ -231,7 +240,9 @@ def stated(data: bytes, names: list[str]) -> dict[str, set[float]]:
     if not isinstance(answers, list):
         return {}
     if len(answers) == len(names) and all(single(answer, "name") is None for answer in answers):
-        return {name: stated_values(answer) for name, answer in zip(names, answers, strict=True)}
+        return {
+            name: stated_values(answer) for name, answer in zip(names, answers, strict=True)
+        }
     named_answers = [(single(answer, "name"), answer) for answer in answers]
     return {name: stated_values(single(JsonPairs(named_answers), name)) for name in names}
 

@@ -136,7 +136,10 @@ def test_sigkill_at_many_points_loses_what_was_in_flight(
     for kill in range(3 * kills):
         if kill >= kills and kept and wasted:
             break
-        process, goal = ask(host, tree), host.requests + (dice.randrange(1, 4) if kill % 2 else 3)
+        process, goal = (
+            ask(host, tree),
+            host.requests + (dice.randrange(1, 4) if kill % 2 else 3),
+        )
         patience = time.monotonic() + (60.0 if kill % 2 else dice.uniform(0.2, 6.0))
         while time.monotonic() < patience and process.poll() is None and host.requests < goal:
             time.sleep(0.01)
@@ -161,7 +164,14 @@ def scores_of(tree: Path, host: Host, name: str, *flags: str) -> str:
     """Ask, and return all scores as the file of this name has them."""
     scores = tree.parent / name
     ended = run(
-        "ask", TASK, *FLAGS, "--all-scores", str(scores), *flags, cwd=tree, environ=environ(host)
+        "ask",
+        TASK,
+        *FLAGS,
+        "--all-scores",
+        str(scores),
+        *flags,
+        cwd=tree,
+        environ=environ(host),
     )
     assert ended.returncode == 0, ended.stderr
     return scores.read_text()
@@ -183,7 +193,12 @@ def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
             attempt.needs(coverage["judged"], "no memory was judged")
     host.latency_s = 0.0
     went_on = run(
-        "continue", receipt["turn_id"], "--no-answer", "--json", cwd=click, environ=environ(host)
+        "continue",
+        receipt["turn_id"],
+        "--no-answer",
+        "--json",
+        cwd=click,
+        environ=environ(host),
     )
     rest = json.loads(went_on.stdout)["coverage"]
     assert (rest["carried"], rest["judged"], rest["unjudged"]) == (

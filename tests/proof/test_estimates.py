@@ -84,7 +84,9 @@ def reasoned(percent: int) -> Callable[[ShownMemory, str], tuple[int, str]]:
 
     def score(memory: ShownMemory, turn: str) -> tuple[int, str]:
         name = memory.entity or memory.path
-        digest = blake2b(f"{memory.path}\0{memory.entity}\0{turn}".encode(), digest_size=4).digest()
+        digest = blake2b(
+            f"{memory.path}\0{memory.entity}\0{turn}".encode(), digest_size=4
+        ).digest()
         number = int.from_bytes(digest, "big")
         relevant = number % 100 < percent
         return (

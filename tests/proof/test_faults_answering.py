@@ -87,7 +87,9 @@ async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fa
             when=answering,
             retry_after_s=900 if fault is Fault.RATE_LIMITED else None,
         )
-        settings = settings_at(dialect, host.url, answer_s=0.5 if fault is Fault.SILENCE else 20.0)
+        settings = settings_at(
+            dialect, host.url, answer_s=0.5 if fault is Fault.SILENCE else 20.0
+        )
         ended = await ask(root, settings, answer=True)
         assert ended.answer.exit_code == 7, ended.said
         assert ended.answer.answer is None
@@ -101,7 +103,9 @@ async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fa
 
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(PASSING))
-async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, fault: Fault) -> None:
+async def test_a_fault_that_passes_is_tried_again(
+    root: Path, dialect: str, fault: Fault
+) -> None:
     """One such failure before any text was shown costs one retry, and the answer is shown once."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, when=answering)

@@ -65,7 +65,9 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
         host.reset()
         scores = root.parent / "scores.jsonl"
         options = ("--no-answer", "--all-scores", str(scores))
-        repeated = run(*arguments, *options, cwd=root, environ=environ, program=under("-31536000"))
+        repeated = run(
+            *arguments, *options, cwd=root, environ=environ, program=under("-31536000")
+        )
         assert repeated.returncode == 0 and host.counts.requests == 0
     for line in map(json.loads, scores.read_text().splitlines()):
         assert line["raw_score"] == truth(line["path"], line["entity"]) / 100

@@ -23,7 +23,16 @@ from tests.proof.faults_setup import (
     poisoned,
     settings_at,
 )
-from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
+from tests.proof.faults_table import (
+    LADDER,
+    LASTING,
+    MEMORIES,
+    PACK,
+    PACKS,
+    PASSING,
+    STOPS,
+    STORMS,
+)
 from tests.servers import Fault
 from xscore.records.calls import Stage
 from xscore.records.turn import Scope
@@ -64,7 +73,8 @@ async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> No
         )
         ended = await ask(root, settings_at(dialect, host.url, attempts=2, timeout_s=timeout_s))
         assert host.counts.requests <= PACKS + LADDER
-        if fault is Fault.ECHO:  # a request that the host will not take is not sent again as it is
+        # A request that the host will not take is not sent again as it is.
+        if fault is Fault.ECHO:
             assert ended.answer.exit_code in (0, 1) and len(ended.lost) <= PACK
         else:
             assert (ended.answer.exit_code, ended.lost) == (0, set()), ended.said
@@ -90,8 +100,12 @@ async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
         await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url, pack_size=1))
 
 
-@pytest.mark.parametrize(("dialect", "fault"), by_turns([*STOPS, Fault.SERVER_ERROR, Fault.RESET]))
-async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "fault"), by_turns([*STOPS, Fault.SERVER_ERROR, Fault.RESET])
+)
+async def test_a_host_where_nothing_can_be_judged(
+    root: Path, dialect: str, fault: Fault
+) -> None:
     """Words rank, all unjudged with the cause, and no answer: exit 1 if the host is unreachable,
     else 3.
 
@@ -115,7 +129,9 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
 
 @pytest.mark.verify
 @pytest.mark.parametrize(("dialect", "fault"), by_turns([Fault.SILENCE, Fault.DRIP]))
-async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:
+async def test_a_deadline_is_kept_to_half_a_second(
+    root: Path, dialect: str, fault: Fault
+) -> None:
     """Silence and slow drips end within half a second of a call's deadline, the first and a longer
     one."""
     late_s: list[float] = []

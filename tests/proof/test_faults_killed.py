@@ -48,7 +48,9 @@ def settings_for(dialect: str, host: LoopbackServer) -> Settings:
 
 @EACH_DIALECT
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
-async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signals) -> None:
+async def test_interrupted_while_judging(
+    root: Path, dialect: str, sent: signal.Signals
+) -> None:
     """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays only for the
     rest."""
     is_stopping = False

@@ -130,7 +130,9 @@ async def test_a_base_url_that_answers_as_something_else(
 
 @pytest.mark.parametrize(
     ("dialect", "status", "probe"),
-    by_turns([(301, False), (302, True), (303, False), (307, True), (307, False), (308, False)]),
+    by_turns(
+        [(301, False), (302, True), (303, False), (307, True), (307, False), (308, False)]
+    ),
 )
 async def test_the_key_follows_no_redirect(
     root: Path, dialect: str, status: int, probe: bool
@@ -241,7 +243,9 @@ def test_a_wrong_key(root: Path, dialect: str) -> None:
         answer = json.loads(ended.stdout)
         assert ended.returncode == 3
         assert answer["ranked_by"] == "lexical"
-        assert any("[key]" in warning and host.host in warning for warning in answer["warnings"])
+        assert any(
+            "[key]" in warning and host.host in warning for warning in answer["warnings"]
+        )
         assert host.counts.requests == 1
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
     assert KEY not in ended.stdout + ended.stderr

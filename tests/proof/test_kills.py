@@ -110,7 +110,8 @@ def test_the_same_task_at_once_is_paid_once(
     """Processes that ask the same at once all end with complete receipts, and share the bill."""
     server.latency_s = 0.1
     coverages = [
-        end(process) for process in [spawn("ask", TASK, *FLAGS, cwd=indexed) for _ in range(count)]
+        end(process)
+        for process in [spawn("ask", TASK, *FLAGS, cwd=indexed) for _ in range(count)]
     ]
     candidates = coverages[0]["candidates"]
     assert paid_twice(server) == []
@@ -139,7 +140,10 @@ def test_one_that_is_killed_is_taken_over(
     is_killed = True
     # Its lease never ends, so that only its death tells.
     while survivor.poll() is None:
-        with closing(sqlite3.connect(store_file(indexed), timeout=60)) as connection, connection:
+        with (
+            closing(sqlite3.connect(store_file(indexed), timeout=60)) as connection,
+            connection,
+        ):
             connection.execute(
                 "UPDATE runner SET seen_at = ? WHERE pid = ?", (time.time(), doomed.pid)
             )
@@ -168,5 +172,8 @@ def test_a_follow_up_that_is_killed_carries_and_goes_on(
         doomed.communicate()
     server.latency_s = 0.0
     coverage = end(spawn("continue", *FLAGS, cwd=indexed))
-    assert coverage["carried"] > judged_first / 2 and coverage["judged"] > 0 == coverage["unjudged"]
+    assert (
+        coverage["carried"] > judged_first / 2
+        and coverage["judged"] > 0 == coverage["unjudged"]
+    )
     assert count_rows(indexed, "judgment") < 2 * judged_first and unpaid(indexed) == 0

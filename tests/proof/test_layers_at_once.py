@@ -32,7 +32,13 @@ from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
+from xscore.settings import (
+    IndexSettings,
+    JudgeSettings,
+    PrimarySettings,
+    Settings,
+    StoreSettings,
+)
 from xscore.store.session_summary import exchange_memory_id
 from xscore.store.store import Store
 
@@ -75,7 +81,9 @@ def write(folder: Path, name: str) -> None:
         with opened(folder, now=NOW) as store:
             mine = [
                 perform(
-                    store, AddMemory(Kind.DECISION, f"{name} decides {number} {purpose}"), now=NOW
+                    store,
+                    AddMemory(Kind.DECISION, f"{name} decides {number} {purpose}"),
+                    now=NOW,
                 ).memory.id
                 for purpose in ("to stay", "to change", "to go")
             ]
@@ -87,7 +95,9 @@ def write(folder: Path, name: str) -> None:
             perform(store, AddMemory(Kind.CONTEXT, SHARED), now=NOW)
             perform(
                 store,
-                AddMemory(Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER),
+                AddMemory(
+                    Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER
+                ),
                 now=NOW,
             )
             perform(store, Fail(FAILURE), now=NOW)
@@ -203,7 +213,11 @@ def test_two_write_and_one_reads(folder: Path) -> None:
         sources = set(used[turn_id])
         assert exchange in texts or sources & (gone | (exchange_ids.keys() - texts.keys()))
     assert (
-        len(rows_of_file(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"))
+        len(
+            rows_of_file(
+                user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"
+            )
+        )
         == 1
     )
     assert (

@@ -16,11 +16,24 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.proof import layers_checks as checks
 from tests.proof.layers_asks import Ask, AskedTurns, take
-from tests.proof.layers_model import ERRORS, KEYS, SENTENCES, WORDS, ExpectedMemory, Model, word_in
+from tests.proof.layers_model import (
+    ERRORS,
+    KEYS,
+    SENTENCES,
+    WORDS,
+    ExpectedMemory,
+    Model,
+    word_in,
+)
 from tests.proof.layers_world import DAY, FUNCTIONS, World, rows_of
 from tests.proof.layers_writes import (
     AddMemory,
@@ -51,7 +64,11 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.world = World(Path(tempfile.mkdtemp(prefix="xscore-layers-")))
         self.world.begin()
-        self.model, self.past, self.asked = Model(), checks.PreviousState(), AskedTurns({}, set())
+        self.model, self.past, self.asked = (
+            Model(),
+            checks.PreviousState(),
+            AskedTurns({}, set()),
+        )
         self.steps = 0
         self.may_blank = self.is_free = self.was_erased = False
 
@@ -131,7 +148,9 @@ class Machine(RuleBasedStateMachine):
                 self.all_is_right()
                 self.wipe(list(WIPED), cut=0)
                 self.all_is_right()
-                assert not [memory for memory in self.model.held.values() if memory.layer in WIPED]
+                assert not [
+                    memory for memory in self.model.held.values() if memory.layer in WIPED
+                ]
         finally:
             self.world.store.close()
             shutil.rmtree(self.world.folder)
@@ -141,7 +160,9 @@ class Machine(RuleBasedStateMachine):
         """Erase memories."""
         if held := self._held():
             self._erase(
-                tuple(dict.fromkeys(held[nth % len(held)].id for nth in nths)), cut, forget=forget
+                tuple(dict.fromkeys(held[nth % len(held)].id for nth in nths)),
+                cut,
+                forget=forget,
             )
 
     @rule(layers=st.lists(st.sampled_from(WIPED), min_size=1, max_size=1), cut=CUTS)

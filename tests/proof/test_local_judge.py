@@ -77,4 +77,6 @@ def test_the_share_of_yes_is_taken_among_yes_and_no() -> None:
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}]}
     assert yes_share(reply) == pytest.approx(2 / 3)
     assert yes_share({"choices": []}) is None
-    assert yes_share({"choices": [{"logprobs": {"content": [{"top_logprobs": top[3:]}]}}]}) is None
+    assert (
+        yes_share({"choices": [{"logprobs": {"content": [{"top_logprobs": top[3:]}]}}]}) is None
+    )

@@ -30,7 +30,9 @@ async def test_another_task_is_served_from_the_prefix_cache(
     """Another task over the same packs: at least 95 % of the cacheable prefix is served."""
     server.keep_bodies = True
     async with Pipeline.open(click_tree, settings_for(server)) as pipeline:
-        await pipeline.ask(Turn(task="Why does a prompt repeat its default twice?"), answer=False)
+        await pipeline.ask(
+            Turn(task="Why does a prompt repeat its default twice?"), answer=False
+        )
         server.reset()
         second = await pipeline.ask(
             Turn(task="Show the option's environment variable in its help."), answer=False
@@ -50,7 +52,9 @@ async def test_a_host_with_breakpoints_serves_them_too(
     nothing."""
     settings = settings_for(server, model="openai:gpt-6-luna")
     async with Pipeline.open(click_tree, settings) as pipeline:
-        await pipeline.ask(Turn(task="Why does a prompt repeat its default twice?"), answer=False)
+        await pipeline.ask(
+            Turn(task="Why does a prompt repeat its default twice?"), answer=False
+        )
         written = server.counts.written_tokens
         server.reset()
         await pipeline.ask(

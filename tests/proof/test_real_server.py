@@ -37,7 +37,13 @@ from xscore.records.calls import Capability, Completion, ReplyForm, Request, Sta
 from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings, StoreSettings
+from xscore.settings import (
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+    StoreSettings,
+)
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
@@ -97,7 +103,9 @@ def serving(place: Path) -> Iterator[str]:
     log = place / "server.log"
     with (
         log.open("w") as server_log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=server_log, text=True) as process,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=server_log, text=True
+        ) as process,
     ):
         try:
             assert process.stdout is not None
@@ -126,7 +134,9 @@ def wait_until_healthy(address: str) -> None:
 
 def prompt(text: str) -> Request:
     """A judging prompt of three memories with this text."""
-    entries = [PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS]
+    entries = [
+        PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS
+    ]
     request = judging_request(
         entries,
         turn_block(TASK),
@@ -210,7 +220,9 @@ def test_the_server_is_probed_once_and_known(history: History) -> None:
     """One call with our own text finds a strict schema, usage and cached tokens, and the loaded
     context."""
     assert Stage.PROBE in history.first.usage
-    assert history.first.spent(Stage.PROBE).calls == history.first.spent(Stage.PROBE).attempts == 1
+    assert (
+        history.first.spent(Stage.PROBE).calls == history.first.spent(Stage.PROBE).attempts == 1
+    )
     assert history.second_task.spent(Stage.PROBE).calls == 0
     capability = history.capability
     assert capability is not None
@@ -225,9 +237,9 @@ def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> N
     0..100."""
     opening = re.match(r'\{\s*"scores"\s*:\s*', history.reply.text)
     assert opening is not None, history.reply.text
-    pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(history.reply.text, opening.end())[
-        0
-    ]
+    pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(
+        history.reply.text, opening.end()
+    )[0]
     assert tuple(name for name, _ in pairs) == IDS
     assert all(type(score) is int and 0 <= score <= 100 for _, score in pairs)
 

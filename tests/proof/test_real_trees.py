@@ -194,9 +194,13 @@ def test_every_line_is_in_some_memory(tree: Tree) -> None:
 
 def test_every_file_is_accounted_for(tree: Tree) -> None:
     """Each file on disk is indexed or excluded with a reason, and no grammar failed on one."""
-    on_disk = sum(path.is_file() for path in tree.folder.rglob("*") if ".xscore" not in path.parts)
+    on_disk = sum(
+        path.is_file() for path in tree.folder.rglob("*") if ".xscore" not in path.parts
+    )
     assert tree.first.files.seen == on_disk
-    assert tree.first.files.indexed + sum(tree.first.files.excluded.by_reason.values()) == on_disk
+    assert (
+        tree.first.files.indexed + sum(tree.first.files.excluded.by_reason.values()) == on_disk
+    )
     assert tree.first.notes == ()
 
 

@@ -73,10 +73,14 @@ class StorePlace(RuleBasedStateMachine):
         commit_all(self.main)
         stranger = self.folder / "stranger"
         stranger.mkdir()
-        with Store.open(find_root(stranger), user_data_dir=self.folder / "strangers-data") as store:
+        with Store.open(
+            find_root(stranger), user_data_dir=self.folder / "strangers-data"
+        ) as store:
             decide(store, PLANTED)
             shutil.copytree(
-                store_dir(stranger), self.main / ".xscore", ignore=shutil.ignore_patterns("*-shm")
+                store_dir(stranger),
+                self.main / ".xscore",
+                ignore=shutil.ignore_patterns("*-shm"),
             )
         git(self.main, "checkout", "-qb", "theirs")
         git(self.main, "add", "-f", ".xscore")
@@ -109,7 +113,9 @@ class StorePlace(RuleBasedStateMachine):
     def edit(self, where: int) -> None:
         """Change a function in one of the roots."""
         self.edits += 1
-        write_files(self.roots[where % len(self.roots)], {"shop/sums.py": SUMS.format(self.edits)})
+        write_files(
+            self.roots[where % len(self.roots)], {"shop/sums.py": SUMS.format(self.edits)}
+        )
 
     @precondition(lambda self: len(self.worktrees) < 2)
     @rule()
@@ -173,7 +179,9 @@ class StorePlace(RuleBasedStateMachine):
             return
         for root in self.roots:
             self.look_at(root)
-        with closing(sqlite3.connect(f"file:{store_file(self.main)}?mode=ro", uri=True)) as reader:
+        with closing(
+            sqlite3.connect(f"file:{store_file(self.main)}?mode=ro", uri=True)
+        ) as reader:
             (judgments,) = reader.execute("SELECT count(*) FROM judgment").fetchone()
         assert judgments >= self.judgments
         self.judgments = judgments

@@ -25,7 +25,11 @@ def judging() -> MakeRequest:
     """Make a judging request over `n` memories of `chars` characters each."""
 
     def make(
-        *, n: int = 3, chars: int = 60, task: str = "Where is the cache written?", **changes: Any
+        *,
+        n: int = 3,
+        chars: int = 60,
+        task: str = "Where is the cache written?",
+        **changes: Any,
     ) -> Request:
         ids = tuple(f"k{number}" for number in range(n))
         blocks = [

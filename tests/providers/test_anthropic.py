@@ -41,7 +41,9 @@ async def test_a_long_answer_is_streamed_although_nobody_watches(
     assert [body.get("stream", False) for body in claude_server.counts.bodies] == [False, True]
 
 
-@pytest.mark.parametrize(("ttl_s", "written_1h"), [(300, False), (3_600, True)], ids=["5m", "1h"])
+@pytest.mark.parametrize(
+    ("ttl_s", "written_1h"), [(300, False), (3_600, True)], ids=["5m", "1h"]
+)
 async def test_a_marked_pack_is_written_once_and_then_read(
     claude_server: AnthropicServer,
     asking: MakeRequest,
@@ -53,7 +55,9 @@ async def test_a_marked_pack_is_written_once_and_then_read(
     separately."""
     async with claude(claude_server.url) as provider:
         cold = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s))
-        warm = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s, task="Another task"))
+        warm = await provider.complete(
+            asking(chars=3_000, prefix_ttl_s=ttl_s, task="Another task")
+        )
         claude_server.prefixes.passes(ttl_s + 1)
         late = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s, task="A third"))
     assert (
@@ -62,7 +66,9 @@ async def test_a_marked_pack_is_written_once_and_then_read(
         == late.usage.cache_write_tokens
         > 512
     )
-    assert cold.usage.cache_write_1h_tokens == (cold.usage.cache_write_tokens if written_1h else 0)
+    assert cold.usage.cache_write_1h_tokens == (
+        cold.usage.cache_write_tokens if written_1h else 0
+    )
     assert warm.usage.cache_write_tokens == late.usage.cached_input_tokens == 0
     assert cold.usage.cached_input_tokens == 0
     assert claude_server.counts.prompt_tokens == sum(
@@ -125,7 +131,9 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
         assert await provider.context_tokens(HAIKU) is None
     assert "output_config" not in claude_server.counts.bodies[0]
     assert learned == replace(capability, reports_cached_tokens=True, limits=RateLimits(50))
-    assert connect(HAIKU, Settings(anthropic=AnthropicSettings(api_key=Secret("k")))).is_vendors_own
+    assert connect(
+        HAIKU, Settings(anthropic=AnthropicSettings(api_key=Secret("k")))
+    ).is_vendors_own
 
 
 async def test_a_base_url_with_the_version_in_it_is_told_apart(

@@ -15,7 +15,13 @@ from xscore.platform.errors import (
     UnreadableResponse,
     error_kinds,
 )
-from xscore.providers.attempts import MAX_REFUSALS, OUTCOME_CANCELLED, Metered, Retrying, may_retry
+from xscore.providers.attempts import (
+    MAX_REFUSALS,
+    OUTCOME_CANCELLED,
+    Metered,
+    Retrying,
+    may_retry,
+)
 from xscore.providers.limits import Limited
 from xscore.providers.prices import usage_upper_bound
 from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
@@ -34,7 +40,9 @@ async def test_an_answered_call_is_entered_with_its_usage(
     rows: list[CallRecord] = []
     request = judging()
     async with connected(server.url) as provider:
-        completion = await Metered(provider, turn_id="turn-1", record=rows.append).complete(request)
+        completion = await Metered(provider, turn_id="turn-1", record=rows.append).complete(
+            request
+        )
     (row,) = rows
     assert (row.turn_id, row.stage, row.provider, row.host) == (
         "turn-1",
@@ -75,7 +83,9 @@ async def test_a_failed_call_is_entered_as_well(
     request = judging(timeout_s=0.3 if fault is Fault.SILENCE else 60.0)
     async with connected(server.url) as provider:
         with pytest.raises(ProviderError):
-            await Metered(provider, turn_id="t", record=rows.append, price=cents).complete(request)
+            await Metered(provider, turn_id="t", record=rows.append, price=cents).complete(
+                request
+            )
     (row,) = rows
     feared = usage_upper_bound("openai", "", request, price_of=cents)
     assert row.outcome == outcome
@@ -88,7 +98,10 @@ async def test_an_abandoned_call_is_entered(judging: MakeRequest) -> None:
     """A call cancelled in flight leaves an estimated row."""
     rows: list[CallRecord] = []
     metered = Metered(
-        ScriptedProvider(Script(latency_s=30)), turn_id="t", record=rows.append, clock=lambda: 5.0
+        ScriptedProvider(Script(latency_s=30)),
+        turn_id="t",
+        record=rows.append,
+        clock=lambda: 5.0,
     )
     call = asyncio.create_task(metered.complete(judging()))
     await asyncio.sleep(0.01)
@@ -210,7 +223,9 @@ async def test_a_local_model_is_given_more_time(
     elsewhere."""
     provider = _script("timeout", "timeout")
     provider.host = host
-    await Retrying(provider, attempts=3, sleep=time_passes.sleep).complete(judging(timeout_s=5.0))
+    await Retrying(provider, attempts=3, sleep=time_passes.sleep).complete(
+        judging(timeout_s=5.0)
+    )
     assert [request.timeout_s for request in provider.requests] == timeouts_s
 
 
@@ -225,7 +240,9 @@ async def test_a_host_that_asks_for_too_much_patience_gets_none(
 
 
 @pytest.mark.parametrize("kind", sorted(error_kinds()))
-async def test_the_type_decides(judging: MakeRequest, time_passes: ManualClock, kind: str) -> None:
+async def test_the_type_decides(
+    judging: MakeRequest, time_passes: ManualClock, kind: str
+) -> None:
     """Every error is retried or raised according to its flags; one that stops the run is never
     retried."""
     error = error_kinds()[kind]

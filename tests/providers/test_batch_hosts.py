@@ -65,10 +65,13 @@ class Vendor(Struct, frozen=True):
 
     def lines(self, judging: MakeRequest, n: int) -> IO[bytes]:
         """Return the input of N requests."""
-        requests = (judging(model=self.model, task=f"Question {number} «ü»") for number in range(n))
+        requests = (
+            judging(model=self.model, task=f"Question {number} «ü»") for number in range(n)
+        )
         return io.BytesIO(
             b"".join(
-                self.host.line(f"{MARK}-q{at}-a0", request) for at, request in enumerate(requests)
+                self.host.line(f"{MARK}-q{at}-a0", request)
+                for at, request in enumerate(requests)
             )
         )
 
@@ -130,9 +133,9 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
         states.append(seen.status)
     results = await vendor.results(seen)
     ids = [result.custom_id for result in results]
-    assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(
-        ids
-    )
+    assert sorted(ids) == sorted(
+        f"{MARK}-q{number}-a0" for number in range(25)
+    ) and ids != sorted(ids)
     assert {result.outcome for result in results} == {RequestOutcome.ANSWERED}
     for result in results:
         assert result.completion is not None and result.completion.usage_reported
@@ -142,7 +145,9 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     assert states[-1] == ("completed" if vendor.host.name == "openai" else "ended")
 
 
-async def test_a_batch_says_what_the_live_call_says(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_a_batch_says_what_the_live_call_says(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """The server gets the same body by batch as by a live call, and both answers are read alike."""
     request = judging(model=vendor.model, task="Question 0 «ü»")
     name = vendor.host.name
@@ -281,9 +286,9 @@ async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRe
         and batches
     )
     if vendor.host.name == "openai":
-        assert [seen.mark for seen in await vendor.host.find(mark=MARK, since=9e9, requests=2)] == [
-            MARK
-        ]
+        assert [
+            seen.mark for seen in await vendor.host.find(mark=MARK, since=9e9, requests=2)
+        ] == [MARK]
         return
     assert len(await vendor.host.find(mark=MARK, since=0.0, requests=2)) == 115
     assert book.asked[Step.LIST] == listed_before + 4
@@ -315,7 +320,9 @@ def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
         batch_host(ScriptedProvider())
 
 
-async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_an_input_that_waits_too_long_is_told(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """With too many queued tokens one vendor fails the batch, the other refuses it; it fits later
     with both."""
     vendor.server.batches.enqueued_tokens = 10

@@ -88,7 +88,10 @@ class Sink(ThreadedServer):
         response = web.StreamResponse()
         await response.prepare(request)
         text = json.dumps({"scores": {f"k{number}": 5 for number in range(20)}, "reasons": []})
-        chat = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": {}}
+        chat = {
+            "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+            "usage": {},
+        }
         claude = {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
         for start in range(0, RESULTS, 100):
             lines = [
@@ -148,7 +151,12 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
     """Neither an unterminated line nor an invalid one stops the others; a success without a reply
     is charged."""
     good = {"custom_id": "xs_1-q3-a0", "response": {"status_code": 200, "body": []}}
-    lines = b'{"custom_id":"' + b"x" * 17 * 1024 * 1024, b"", b"<html>", json.dumps(good).encode()
+    lines = (
+        b'{"custom_id":"' + b"x" * 17 * 1024 * 1024,
+        b"",
+        b"<html>",
+        json.dumps(good).encode(),
+    )
     with Lines(*lines) as server:
         settings = Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1"))
         host = batch_host(connect_provider(ModelSpec("openai", "m"), settings))

@@ -24,7 +24,12 @@ from xscore.store.opening import connect_store
 
 EXACT = Decimal("1e-9")
 OPENAI, ANTHROPIC = "api.openai.com", "api.anthropic.com"
-LUNA, MINI, HAIKU, LONG_HAIKU = "gpt-6-luna", "gpt-5-mini", "claude-haiku-4-5", "claude-haiku-5-5"
+LUNA, MINI, HAIKU, LONG_HAIKU = (
+    "gpt-6-luna",
+    "gpt-5-mini",
+    "claude-haiku-4-5",
+    "claude-haiku-5-5",
+)
 NOVEMBER = 1_795_000_000.0
 """A time in November 2026."""
 
@@ -73,7 +78,14 @@ CASES: list[tuple[str, str, str, Usage, str, str]] = [
     # what, model, host, usage, dollars, dollars by batch
     ("plain", LUNA, OPENAI, openai_said(20_000, 300), "0.00215", "0.001075"),
     # 20,000 × 0.10/M = 0.002; 300 × 0.50/M = 0.00015
-    ("cached input", LUNA, OPENAI, openai_said(20_000, 300, cached=16_000), "0.00071", "0.000355"),
+    (
+        "cached input",
+        LUNA,
+        OPENAI,
+        openai_said(20_000, 300, cached=16_000),
+        "0.00071",
+        "0.000355",
+    ),
     # 4,000 × 0.10/M = 0.0004; 16,000 × 0.01/M = 0.00016; 0.00015 out
     (
         "cache write",
@@ -88,7 +100,14 @@ CASES: list[tuple[str, str, str, Usage, str, str]] = [
     # 10,000 × 0.25/M = 0.0025; 900 × 2.00/M = 0.0018: the 700 are among the 900
     ("at the tier's edge", LUNA, OPENAI, openai_said(272_000, 1_000), "0.0277", "0.01385"),
     # 272,000 × 0.10/M = 0.0272; 1,000 × 0.50/M = 0.0005
-    ("a token over the tier", LUNA, OPENAI, openai_said(272_001, 1_000), "0.0551502", "0.0275751"),
+    (
+        "a token over the tier",
+        LUNA,
+        OPENAI,
+        openai_said(272_001, 1_000),
+        "0.0551502",
+        "0.0275751",
+    ),
     # 272,001 × 0.20/M = 0.0544002; 1,000 × 0.75/M = 0.00075
     (
         "long and cached",
@@ -139,7 +158,14 @@ CASES: list[tuple[str, str, str, Usage, str, str]] = [
     # 7 × 1/M = 0.000007; 1,001 × 0.10/M = 0.0001001; 503 × 1.25/M = 0.00062875; 209 × 2/M =
     # 0.000418;
     # 11 × 5/M = 0.000055
-    ("thinking", HAIKU, ANTHROPIC, anthropic_said(10_000, 900, thought=700), "0.0145", "0.00725"),
+    (
+        "thinking",
+        HAIKU,
+        ANTHROPIC,
+        anthropic_said(10_000, 900, thought=700),
+        "0.0145",
+        "0.00725",
+    ),
     # 10,000 × 1.00/M = 0.01; 900 × 5.00/M = 0.0045: the 700 are among the 900
     (
         "at the tier's edge",
@@ -198,8 +224,11 @@ def test_what_a_call_would_have_cost_otherwise() -> None:
     Each figure by hand.
     """
     usage = openai_said(20_000, 300, cached=16_000)
-    otherwise = counterfactual_cost("openai", OPENAI, judging(LUNA), usage, cost=Decimal("0.00071"))
-    assert otherwise.without_prefix_cache == Decimal("0.00215")  # 20,000 × 0.10/M + 300 × 0.50/M
+    otherwise = counterfactual_cost(
+        "openai", OPENAI, judging(LUNA), usage, cost=Decimal("0.00071")
+    )
+    # 20,000 × 0.10/M + 300 × 0.50/M.
+    assert otherwise.without_prefix_cache == Decimal("0.00215")
     # alone: (20,000 + 19 × 1,200) / 20 = 2,140 in, (300 + 19 × 12) / 20 = 26.4, so 27 out, 20
     # times:
     assert otherwise.without_packs == 20 * (Decimal("0.000214") + Decimal("0.0000135"))
@@ -212,7 +241,10 @@ def test_an_answer_is_neither_packed_nor_put_off() -> None:
     usage = openai_said(20_000, 300, cached=16_000)
     request = judging(LUNA, stage=Stage.PRIMARY, candidates=0)
     otherwise = counterfactual_cost("openai", OPENAI, request, usage, cost=Decimal("0.00071"))
-    assert (otherwise.without_packs, otherwise.by_batch) == (Decimal("0.00071"), Decimal("0.00071"))
+    assert (otherwise.without_packs, otherwise.by_batch) == (
+        Decimal("0.00071"),
+        Decimal("0.00071"),
+    )
     assert otherwise.without_prefix_cache == Decimal("0.00215")
 
 

@@ -62,7 +62,9 @@ def test_every_claude_that_the_sdk_names_is_declared() -> None:
         ),
     ],
 )
-def test_the_factors_are_those_of_the_price_tables(provider: str, host: str, model: str) -> None:
+def test_the_factors_are_those_of_the_price_tables(
+    provider: str, host: str, model: str
+) -> None:
     """The catalogue's prices for writing and reading a prefix are those charged."""
 
     def usd(**parts: int) -> float:
@@ -74,7 +76,9 @@ def test_the_factors_are_those_of_the_price_tables(provider: str, host: str, mod
     assert usd(cached_input_tokens=10_000) / plain == pytest.approx(settings.cache_read_factor)
     for write in settings.cache_writes:
         hour = {"cache_write_1h_tokens": 10_000} if write.ttl_s == HOUR_S else {}
-        assert usd(cache_write_tokens=10_000, **hour) / plain == pytest.approx(write.price_factor)
+        assert usd(cache_write_tokens=10_000, **hour) / plain == pytest.approx(
+            write.price_factor
+        )
 
 
 def test_a_dialect_has_words_of_its_own() -> None:

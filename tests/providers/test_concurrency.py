@@ -80,14 +80,20 @@ def limited(
 
     def trouble(at_s: float) -> RateLimited | None:
         is_storm = any(start <= at_s < end for start, end in windows)
-        return RateLimited("storm", hint="wait", retry_after_s=retry_after_s) if is_storm else None
+        return (
+            RateLimited("storm", hint="wait", retry_after_s=retry_after_s) if is_storm else None
+        )
 
     return trouble
 
 
-async def calls(gate: AdaptiveConcurrency, host: Host, count: int) -> list[BaseException | None]:
+async def calls(
+    gate: AdaptiveConcurrency, host: Host, count: int
+) -> list[BaseException | None]:
     """Make N calls at once."""
-    return await asyncio.gather(*(call(gate, host) for _ in range(count)), return_exceptions=True)
+    return await asyncio.gather(
+        *(call(gate, host) for _ in range(count)), return_exceptions=True
+    )
 
 
 class CallsOutcome(Struct):
@@ -127,7 +133,12 @@ def test_slow_start_doubles_to_the_ceiling() -> None:
     assert AdaptiveConcurrency(100, start=3).limit == 16
     gate = AdaptiveConcurrency(100)
     assert story_of(500, gate).host.peak == 100
-    assert history_of(gate) == [(16, "start"), (32, "doubled"), (64, "doubled"), (100, "doubled")]
+    assert history_of(gate) == [
+        (16, "start"),
+        (32, "doubled"),
+        (64, "doubled"),
+        (100, "doubled"),
+    ]
     assert [round(step.at_s) for step in gate.history] == [0, 1, 2, 3]
 
 
@@ -149,7 +160,11 @@ def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
     gate = AdaptiveConcurrency(64, jitter=lambda: 0.0)
     host = story_of(2_000, gate, limited((4.5, 5.6), retry_after_s=1.0)).host
     assert [limit for limit, _ in history_of(gate)] == [16, 32, 64, 51, 51, 64]
-    assert [because for _, because in history_of(gate)][3:] == ["rate_limited", "recovered", "grew"]
+    assert [because for _, because in history_of(gate)][3:] == [
+        "rate_limited",
+        "recovered",
+        "grew",
+    ]
     assert len(host.sent_s) <= 2_000 + 64 + STORM_SHARE * 64
 
 
@@ -158,7 +173,9 @@ def test_a_host_that_sheds_a_few_calls_is_used_to_the_full() -> None:
     there."""
     gate, chance = AdaptiveConcurrency(64), random.Random(1)
     story = story_of(
-        4_000, gate, lambda _: RateLimited("shed", hint="wait") if chance.random() < 0.05 else None
+        4_000,
+        gate,
+        lambda _: RateLimited("shed", hint="wait") if chance.random() < 0.05 else None,
     )
     assert gate.limit == 64
     assert story.took_s <= 1.3 * 4_000 / 64 * LATENCY_S
@@ -170,7 +187,9 @@ def test_a_host_that_takes_no_more_at_once_is_kept_busy() -> None:
 
     async def story() -> CallsOutcome:
         host = Host()
-        host.trouble = lambda _: RateLimited("busy", hint="wait") if host.in_flight > 50 else None
+        host.trouble = lambda _: (
+            RateLimited("busy", hint="wait") if host.in_flight > 50 else None
+        )
         ended = await calls(gate, host, 4_000)
         return CallsOutcome(host, ended, now() - host.started)
 

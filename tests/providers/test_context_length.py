@@ -44,7 +44,11 @@ LLAMA_CPP = {
         ),
         ({"data": [{"id": "m", "context_window": 131_072}]}, 131_072),
         (
-            {"data": [{"id": "m", "loaded_context_length": 4_096, "max_context_length": 131_072}]},
+            {
+                "data": [
+                    {"id": "m", "loaded_context_length": 4_096, "max_context_length": 131_072}
+                ]
+            },
             4_096,
         ),
         (
@@ -52,7 +56,9 @@ LLAMA_CPP = {
                 "models": [
                     {
                         "key": "m",
-                        "loaded_instances": [{"id": "m:2", "config": {"context_length": 8_192}}],
+                        "loaded_instances": [
+                            {"id": "m:2", "config": {"context_length": 8_192}}
+                        ],
                     }
                 ]
             },
@@ -91,7 +97,11 @@ def test_a_number_that_is_none_is_silence(odd: object) -> None:
     """Only a plausible integer is believed."""
     assert (
         served_context(
-            {"data": [{"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}]},
+            {
+                "data": [
+                    {"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}
+                ]
+            },
             "m",
         )
         is None
@@ -137,7 +147,11 @@ def test_names_are_read_as_their_hosts_write_them() -> None:
             },
             None,
         ),
-        ({}, {"/api/v0/models": {"data": [{"id": "m1", "loaded_context_length": 5_000}]}}, 5_000),
+        (
+            {},
+            {"/api/v0/models": {"data": [{"id": "m1", "loaded_context_length": 5_000}]}},
+            5_000,
+        ),
         (
             {"meta": {"n_ctx_train": 8_192}},
             {"/props": {"default_generation_settings": {"n_ctx": 2_048}}},
@@ -148,7 +162,10 @@ def test_names_are_read_as_their_hosts_write_them() -> None:
     ],
 )
 async def test_a_server_on_this_machine_is_asked(
-    connected: Connected, entry: dict[str, Any], context_fields: dict[str, Any], tokens: int | None
+    connected: Connected,
+    entry: dict[str, Any],
+    context_fields: dict[str, Any],
+    tokens: int | None,
 ) -> None:
     """If the list of models is silent, a loopback server is asked what it has loaded; silence is no
     error."""

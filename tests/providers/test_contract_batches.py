@@ -13,7 +13,12 @@ from pydantic import TypeAdapter
 from pydantic_core import ValidationError
 
 from tests.providers.contracts import requests, strictly
-from xscore.extensions.batch.vendor_batches import ENDPOINT, batch_fields, batch_host, file_fields
+from xscore.extensions.batch.vendor_batches import (
+    ENDPOINT,
+    batch_fields,
+    batch_host,
+    file_fields,
+)
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
@@ -40,7 +45,9 @@ def lines_of(provider: str, model: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("model", ["claude-haiku-5-5", "claude-sonnet-5-5", "a-compatible-model"])
+@pytest.mark.parametrize(
+    "model", ["claude-haiku-5-5", "claude-sonnet-5-5", "a-compatible-model"]
+)
 def test_claude_lines_fit_the_sdks_own_type(model: str) -> None:
     """Packed, plain, throwaway, retried, marked or not: custom_id and all params."""
     for line in lines_of("anthropic", model):

@@ -119,7 +119,8 @@ def test_a_level_that_repeats_a_name_or_has_none_is_no_level(spoiled: str) -> No
     """An ambiguous level gives its question no score, and the others keep theirs."""
     request, labels = request_of(DecisionForm.SCORE), [name for name, _ in LEVELS]
     shares = [
-        {"label": label, "probability": float(label == "needed"), "value": 1} for label in labels
+        {"label": label, "probability": float(label == "needed"), "value": 1}
+        for label in labels
     ]
     answers = [
         {"name": name, "type": "score", "probabilities": shares} for name in request.reply_ids
@@ -184,7 +185,9 @@ async def test_the_name_of_a_model_is_not_taken_on_trust(server: DecisionServer)
     ):
         server.model = name
         assert (
-            (await provider.complete(request)).model == provider.learned("m").answered_by == learned
+            (await provider.complete(request)).model
+            == provider.learned("m").answered_by
+            == learned
         )
     await provider.aclose()
 
@@ -222,7 +225,8 @@ def test_each_vendor_has_its_own_variables() -> None:
     settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert host_with_key(parse_model_spec("typesafe:jev-1.14.0"), settings) == "api.typesafe.ai"
     assert (
-        host_with_key(parse_model_spec("perplexity:pplx-decider-v1.2"), settings) == "127.0.0.1:9"
+        host_with_key(parse_model_spec("perplexity:pplx-decider-v1.2"), settings)
+        == "127.0.0.1:9"
     )
     with pytest.raises(AuthenticationFailed) as caught:
         host_with_key(parse_model_spec("openrouter:typesafe/jev-1.14"), settings)
@@ -265,8 +269,18 @@ def test_each_vendor_has_its_own_variables() -> None:
             AuthenticationFailed,
             "belongs to openrouter.ai",
         ),
-        ("openrouter:", {"OPENROUTER_API_KEY": "sk-or-v1-012345"}, UsageError, "names no model"),
-        ("fireworks", {"FIREWORKS_API_KEY": "fw_0123456789"}, UsageError, "is not a known model"),
+        (
+            "openrouter:",
+            {"OPENROUTER_API_KEY": "sk-or-v1-012345"},
+            UsageError,
+            "names no model",
+        ),
+        (
+            "fireworks",
+            {"FIREWORKS_API_KEY": "fw_0123456789"},
+            UsageError,
+            "is not a known model",
+        ),
     ],
 )
 def test_what_cannot_be_sent_is_said_before_anything_is(
@@ -290,7 +304,9 @@ def test_a_gateway_may_take_any_vendors_key() -> None:
     }
     settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert host_with_key(parse_model_spec("openai-chat:m"), settings) == "gateway.example.com"
-    assert parse_model_spec("typesafe") == ModelSpec("typesafe", DECISION_HOSTS["typesafe"].model)
+    assert parse_model_spec("typesafe") == ModelSpec(
+        "typesafe", DECISION_HOSTS["typesafe"].model
+    )
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -338,11 +354,14 @@ def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
     free."""
     provider, _, model = spec.partition(":")
     keys = {
-        f"{vendor}_API_KEY": "k" for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")
+        f"{vendor}_API_KEY": "k"
+        for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")
     }
     settings = load_settings(repo_root=None, user_file=None, environ=keys).settings
     host = host_with_key(ModelSpec(provider, model), settings)
-    cost = call_price(provider, model, host, Usage(input_tokens=40_000, cached_input_tokens=30_000))
+    cost = call_price(
+        provider, model, host, Usage(input_tokens=40_000, cached_input_tokens=30_000)
+    )
     assert cost is not None and str((cost * 25).normalize()) == usd
 
 

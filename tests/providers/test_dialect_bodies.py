@@ -40,7 +40,10 @@ OPENAI_MODELS = [
     "llama3.2:3b",
     "anthropic/claude-haiku-5.5",
 ]
-CLAUDE_MODELS = [*(f"{family}-9" for family, _ in CLAUDE_FAMILIES), "a-model-of-a-compatible-host"]
+CLAUDE_MODELS = [
+    *(f"{family}-9" for family, _ in CLAUDE_FAMILIES),
+    "a-model-of-a-compatible-host",
+]
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
@@ -48,7 +51,9 @@ def openai_body(
     request: Request, *, form: ReplyForm = ReplyForm.JSON_SCHEMA, stream: bool = False
 ) -> dict[str, Any]:
     """Return a body for the vendor's own host."""
-    capability = Capability(provider="openai", host="h", model="m", probed_at=0.0, reply_form=form)
+    capability = Capability(
+        provider="openai", host="h", model="m", probed_at=0.0, reply_form=form
+    )
     return OFFICIAL.fields(request, capability, stream=stream)
 
 
@@ -119,7 +124,9 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
     assert marks["packed, kept for 5 min"] == [{"type": "ephemeral"}, None]
     assert marks["packed, kept for an hour"] == [{"type": "ephemeral", "ttl": "1h"}, None]
     lasting = {
-        name for name in marks if name.startswith(("packed", "plain")) and "not kept" not in name
+        name
+        for name in marks
+        if name.startswith(("packed", "plain")) and "not kept" not in name
     }
     assert {name for name, markers in marks.items() if markers} == lasting
 
@@ -169,7 +176,9 @@ def test_weakening_ends(judging: MakeRequest) -> None:
 
 def test_a_field_named_by_its_place_is_recognised(judging: MakeRequest) -> None:
     """FastAPI servers name the field in `detail[].loc`; the input they repeat is not read."""
-    echo = {"detail": [{"loc": ["body", "prompt_cache_key"], "input": {"text": "response_format"}}]}
+    echo = {
+        "detail": [{"loc": ["body", "prompt_cache_key"], "input": {"text": "response_format"}}]
+    }
     weaker = OFFICIAL.weaker(judging(), UNPROBED, echo)
     assert weaker is not None
     assert (weaker.without, weaker.reply_form) == (("prompt_cache_key",), ReplyForm.JSON_SCHEMA)

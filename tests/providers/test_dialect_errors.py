@@ -119,7 +119,10 @@ def test_every_type_of_anthropics_api_is_known() -> None:
         (400, {"type": "billing_error"}, QuotaExhausted),
         (
             400,
-            {"type": "invalid_request_error", "details": {"error_code": "credit_balance_too_low"}},
+            {
+                "type": "invalid_request_error",
+                "details": {"error_code": "credit_balance_too_low"},
+            },
             QuotaExhausted,
         ),
         (
@@ -190,7 +193,9 @@ def test_an_error_inside_a_success_is_taken_by_its_code() -> None:
         ({}, None),
     ],
 )
-def test_retry_after_is_read_in_every_form(headers: dict[str, str], expected: float | None) -> None:
+def test_retry_after_is_read_in_every_form(
+    headers: dict[str, str], expected: float | None
+) -> None:
     """Seconds, milliseconds and dates are read; invalid values are ignored."""
     assert _openai_error(429, None, headers).retry_after_s == expected
 
@@ -222,7 +227,9 @@ def test_a_redirect_stops_the_run_and_names_its_target(status: int) -> None:
 def test_an_error_in_googles_wrapping_is_unwrapped() -> None:
     """Google's endpoint returns the error in a list, and a 400 for a wrong key with the reason in
     its details."""
-    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+    ]
     error = _openai_error(
         400, [{"error": {"code": 400, "message": "API key not valid.", "details": details}}]
     )
@@ -243,7 +250,9 @@ def test_only_a_short_message_of_the_body_is_shown() -> None:
 @settings(max_examples=25)
 @given(
     prompt=st.text(
-        alphabet=st.characters(codec="ascii", exclude_categories=["C"]), min_size=40, max_size=120
+        alphabet=st.characters(codec="ascii", exclude_categories=["C"]),
+        min_size=40,
+        max_size=120,
     ),
     before=st.text(max_size=30),
     start=st.integers(0, 10),
@@ -262,7 +271,20 @@ def test_a_message_never_repeats_the_prompt(prompt: str, before: str, start: int
 KEY = "sk-sk-test-0123456789"
 """Its beginning repeats itself."""
 PARTS = st.sampled_from(
-    [KEY, KEY[:4], KEY[:15], KEY[3:], "s", "\ud83d", "\ude00", "😀", "é", "[key]", "\x1b", "\x00"]
+    [
+        KEY,
+        KEY[:4],
+        KEY[:15],
+        KEY[3:],
+        "s",
+        "\ud83d",
+        "\ude00",
+        "😀",
+        "é",
+        "[key]",
+        "\x1b",
+        "\x00",
+    ]
 )
 PIECES = st.lists(st.one_of(PARTS, st.text(alphabet=st.characters(), max_size=3)), max_size=12)
 
@@ -286,7 +308,9 @@ def test_pieces_come_out_as_their_whole_would(pieces: list[str]) -> None:
 
 
 @given(
-    text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\ud83d\ude00")), max_size=20)
+    text=st.text(
+        alphabet=st.one_of(st.characters(), st.sampled_from("\ud83d\ude00")), max_size=20
+    )
 )
 def test_only_half_pairs_are_replaced(text: str) -> None:
     """A surrogate pair becomes its character, half a pair U+FFFD, and all else stays."""

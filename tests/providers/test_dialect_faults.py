@@ -91,7 +91,9 @@ async def test_a_fault_raises_its_own_error(
 ) -> None:
     """Each fault is one request and one error of ours, from the SDK's, with a hint and without key
     or prompt."""
-    spoken.server.misbehave(fault if not (is_streamed and fault is Fault.DRIP) else Fault.SILENCE)
+    spoken.server.misbehave(
+        fault if not (is_streamed and fault is Fault.DRIP) else Fault.SILENCE
+    )
     async with spoken.connected(spoken.server.url, key=KEY) as provider:
         with pytest.raises(ProviderError) as caught:
             request = judging(timeout_s=patience_s(fault), chars=900)
@@ -136,7 +138,9 @@ async def test_what_the_model_wrote_comes_through_as_written(
 
 
 @IS_STREAMED
-@pytest.mark.parametrize("fault", [Fault.NO_USAGE, Fault.VAST_USAGE], ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault", [Fault.NO_USAGE, Fault.VAST_USAGE], ids=lambda fault: fault.name
+)
 async def test_missing_usage_is_our_estimate_and_says_so(
     spoken: DialectServer, judging: MakeRequest, is_streamed: bool, fault: Fault
 ) -> None:

@@ -51,7 +51,9 @@ async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: DialectSe
             await _read_stream(provider, ["message_start"])
         with pytest.raises(ConnectionFailed):
             await _read_stream(
-                provider, {"type": "message_start", "message": "nonsense"}, {"type": "message_stop"}
+                provider,
+                {"type": "message_start", "message": "nonsense"},
+                {"type": "message_stop"},
             )
 
 
@@ -82,7 +84,9 @@ def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
                for reason in get_args(StopReason)}  # fmt: skip
     stops = {"end_turn", "stop_sequence", "tool_use"}
     assert {reason for reason, finish in decided.items() if finish is Finish.STOP} == stops
-    assert {reason for reason, finish in decided.items() if finish is Finish.REFUSAL} == {"refusal"}
+    assert {reason for reason, finish in decided.items() if finish is Finish.REFUSAL} == {
+        "refusal"
+    }
 
 
 @pytest.mark.parametrize("limit", ["9" * 5_000, "nan", "-1", "0", "1e9", ""])

@@ -18,7 +18,9 @@ from xscore.settings import Settings
 from xscore.settings.load import VENDORS
 
 
-async def test_a_judging_call_scores_every_id(spoken: DialectServer, judging: MakeRequest) -> None:
+async def test_a_judging_call_scores_every_id(
+    spoken: DialectServer, judging: MakeRequest
+) -> None:
     """X05: one call carries a pack and returns a score for each of its ids, with the host's
     usage."""
     spoken.server.score = table({"entity_k1": 92})
@@ -42,7 +44,9 @@ async def test_a_judging_call_is_what_the_sdk_would_send(
     async with spoken.connected(spoken.server.url, key="sk-test-1234567890") as provider:
         await provider.complete(request)
         body = provider.fields(request, provider.learned(request.model), stream=False)
-        await provider.open().client.post(provider.profile.path, cast_to=httpx2.Response, body=body)
+        await provider.open().client.post(
+            provider.profile.path, cast_to=httpx2.Response, body=body
+        )
     (ours, sdks), bodies = spoken.server.counts.headers, spoken.server.counts.bodies
     assert bodies[0] == bodies[1] and int(ours["content-length"]) == int(sdks["content-length"])
     assert ours.items() <= {name: sdks.get(name) for name in ours}.items() | {
@@ -113,6 +117,10 @@ def test_connecting_loads_no_sdk(vendor: str, tmp_path: Path) -> None:
         " 'genai_prices'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
     )
     assert done.stdout.strip() == "[]"

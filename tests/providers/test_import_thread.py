@@ -10,7 +10,11 @@ from xscore.providers.import_thread import import_in_thread
 
 @pytest.mark.parametrize(
     ("source", "error"),
-    [("return", SyntaxError), ("1 / 0", ZeroDivisionError), ("import no_such_module", ImportError)],
+    [
+        ("return", SyntaxError),
+        ("1 / 0", ZeroDivisionError),
+        ("import no_such_module", ImportError),
+    ],
 )
 def test_what_a_module_raises_reaches_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, error: type[Exception]

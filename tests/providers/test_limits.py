@@ -89,11 +89,13 @@ async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest)
 async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None:
     """The bound is reserved, the actual cost settled, the difference released."""
     purse = RecordedBudget("10000")
-    completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(
-        judging()
-    )
+    completion = await Limited(
+        ScriptedProvider(), budget=purse, price_of=dollar_a_token
+    ).complete(judging())
     actual = dollar_a_token("", "", "", completion.usage)
-    assert purse.reserved == [cost_upper_bound("scripted", "-", judging(), price_of=dollar_a_token)]
+    assert purse.reserved == [
+        cost_upper_bound("scripted", "-", judging(), price_of=dollar_a_token)
+    ]
     assert purse.settled == [actual]
     assert purse.left == 10_000 - actual
 
@@ -121,7 +123,9 @@ async def test_what_may_have_been_charged_stays_charged(
 async def test_an_abandoned_call_stays_charged(judging: MakeRequest) -> None:
     """A call cancelled in flight is settled at its bound: the host may charge for it."""
     purse = RecordedBudget("10000")
-    slow = Limited(ScriptedProvider(Script(latency_s=30)), budget=purse, price_of=dollar_a_token)
+    slow = Limited(
+        ScriptedProvider(Script(latency_s=30)), budget=purse, price_of=dollar_a_token
+    )
     call = asyncio.create_task(slow.complete(judging()))
     await asyncio.sleep(0.01)
     call.cancel()

@@ -31,7 +31,11 @@ async def test_a_marked_prefix_is_written_once_and_then_read(
     ids=["object", "text"],
 )
 async def test_a_lesser_server_is_asked_for_less(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected, refused: str, form: str | None
+    server: OpenAIServer,
+    judging: MakeRequest,
+    connected: Connected,
+    refused: str,
+    form: str | None,
 ) -> None:
     """A host that refuses the schema gets a JSON object request, then text; it is remembered."""
     server.refused_fields = (refused,)

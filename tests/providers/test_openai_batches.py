@@ -70,7 +70,9 @@ async def test_all_documented_states_are_seen(vendor: Vendor, judging: MakeReque
     assert seen.done == 6 and len(seen.files) == 1
 
 
-async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_errors_stand_in_a_file_of_their_own(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """Both files are read, one after the other; unknown ids and duplicates are passed on."""
     vendor.server.misbehave(Fault.SERVER_ERROR, times=2)
     vendor.server.batches.strays = True
@@ -82,7 +84,9 @@ async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: Make
     assert len({result.custom_id for result in results}) == 6
 
 
-async def test_requests_that_never_ran_may_be_missing(vendor: Vendor, judging: MakeRequest) -> None:
+async def test_requests_that_never_ran_may_be_missing(
+    vendor: Vendor, judging: MakeRequest
+) -> None:
     """A cancelled batch reports only what ran."""
     vendor.server.batches.is_silent_about_unrun = True
     seen = await vendor.created(judging, 10)

@@ -21,10 +21,14 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 def models(vendor: str, *kinds: str) -> list[str]:
     """Return the vendor's models that are found by their own name and have a price of each of these
     kinds today."""
-    (provider,) = (candidate for candidate in get_snapshot().providers if candidate.id == vendor)
+    (provider,) = (
+        candidate for candidate in get_snapshot().providers if candidate.id == vendor
+    )
     named = [model for model in provider.models if provider.find_model(model.id) is model]
     return [
-        model.id for model in named if all(getattr(model.get_prices(NOW), kind) for kind in kinds)
+        model.id
+        for model in named
+        if all(getattr(model.get_prices(NOW), kind) for kind in kinds)
     ]
 
 
@@ -165,7 +169,10 @@ def test_prices_change_on_the_quarter_of_an_hour_only() -> None:
     ]
     limits: list[Any] = [
         price.constraint
-        for price in (*conditional, *(v for model in models_ for v in model.price_variants or ()))
+        for price in (
+            *conditional,
+            *(v for model in models_ for v in model.price_variants or ()),
+        )
     ]
     bounds = [
         getattr(limit, name)

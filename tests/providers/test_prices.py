@@ -20,7 +20,9 @@ def test_the_defaults_cost_what_the_settings_say(spec: str, usd: str) -> None:
     """The stated prices of the default models: input and output of a million tokens, below the
     long-prompt tier."""
     model = spec.partition(":")[2]
-    fifth = call_price("openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000))
+    fifth = call_price(
+        "openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000)
+    )
     assert fifth is not None
     assert fifth * 5 == Decimal(usd)
 
@@ -54,10 +56,15 @@ def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(
 ) -> None:
     """A model that only a vendor sells has the vendor's price behind loopback too, also by
     batch."""
-    price, usage = call_price("openai", model, "localhost:4000", MILLION), Usage(input_tokens=100)
+    price, usage = (
+        call_price("openai", model, "localhost:4000", MILLION),
+        Usage(input_tokens=100),
+    )
     assert price is not None and price > 0
     assert price == call_price("openai", name, vendor, MILLION)
-    assert call_price.batch(model, "localhost:4000", usage) == call_price.batch(name, vendor, usage)
+    assert call_price.batch(model, "localhost:4000", usage) == call_price.batch(
+        name, vendor, usage
+    )
     assert assumed_price(model, "localhost:4000") == "vendor"
 
 
@@ -86,7 +93,9 @@ def test_another_vendors_host_has_its_own_prices() -> None:
     )
 
 
-@given(tokens=TOKENS, cached=st.floats(0, 1), written=st.floats(0, 1), output=st.integers(0, 8_000))
+@given(
+    tokens=TOKENS, cached=st.floats(0, 1), written=st.floats(0, 1), output=st.integers(0, 8_000)
+)
 def test_no_call_costs_more_than_its_upper_bound(
     tokens: int, cached: float, written: float, output: int
 ) -> None:

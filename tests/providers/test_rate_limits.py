@@ -26,7 +26,9 @@ Arrival = tuple[float, int]
 Grant = tuple[float, int, int]
 """Time, index of the arrival, tokens."""
 
-arrivals = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BURST)), min_size=20, max_size=120)
+arrivals = st.lists(
+    st.tuples(st.floats(0, 3), st.integers(1, BURST)), min_size=20, max_size=120
+)
 
 
 async def _spend(come: list[Arrival]) -> list[Grant]:
@@ -66,7 +68,9 @@ def test_no_window_exceeds_the_rate(come: list[Arrival]) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.integers(1, BURST), min_size=20, max_size=80), st.floats(0.1, 1.0), st.floats(0, 5)
+    st.lists(st.integers(1, BURST), min_size=20, max_size=80),
+    st.floats(0.1, 1.0),
+    st.floats(0, 5),
 )
 def test_refunds_give_back_no_more_than_was_on_loan(
     amounts: list[int], share: float, lag_s: float
@@ -232,7 +236,9 @@ def test_a_limit_learned_from_a_reply_holds_from_then_on(judging: MakeRequest) -
         ("output_tokens_per_minute", 100),
     ],
 )
-def test_tokens_are_limited_by_what_was_used(judging: MakeRequest, kind: str, tokens: int) -> None:
+def test_tokens_are_limited_by_what_was_used(
+    judging: MakeRequest, kind: str, tokens: int
+) -> None:
     """Each kind of limit uses its own token count; reservations are returned."""
     host = Host(
         Usage(input_tokens=1_000, cached_input_tokens=400, output_tokens=100),
@@ -269,7 +275,9 @@ def test_who_gives_up_in_line_has_taken_nothing(judging: MakeRequest) -> None:
     """A call cancelled while waiting returns its tokens and its place."""
 
     async def story() -> float:
-        limited = Limited(Host(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=1)
+        limited = Limited(
+            Host(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=1
+        )
         running = asyncio.create_task(
             limited.complete(judging(reserved_input_tokens=100, max_output_tokens=1))
         )
@@ -289,12 +297,17 @@ async def test_limits_are_read_off_a_real_reply(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
     """The limits of the first reply are in the receipt's traffic, with the calls in flight."""
-    server.headers = {"x-ratelimit-limit-requests": "5000", "x-ratelimit-limit-tokens": "800000"}
+    server.headers = {
+        "x-ratelimit-limit-requests": "5000",
+        "x-ratelimit-limit-tokens": "800000",
+    }
     async with connected(server.url) as provider:
         limited = Limited(provider, concurrency=8)
         await limited.complete(judging())
     assert limited.traffic().limits == RateLimits(5_000, 800_000)
-    assert [(step.limit, step.because) for step in limited.traffic().concurrency] == [(8, "start")]
+    assert [(step.limit, step.because) for step in limited.traffic().concurrency] == [
+        (8, "start")
+    ]
 
 
 def test_a_limit_below_a_single_call_is_not_believed() -> None:

@@ -94,7 +94,9 @@ async def test_an_endless_error_is_what_its_status_says(
         host.flood, host.flood_status = flood, status
         async with connected(host.url) as provider:
             with pytest.raises(error):
-                await provider.complete(judging(), (lambda piece: None) if is_streamed else None)
+                await provider.complete(
+                    judging(), (lambda piece: None) if is_streamed else None
+                )
     assert host.sent_bytes < ERROR_BYTES + BUFFERED_BYTES
 
 
@@ -120,7 +122,9 @@ def test_a_long_reply_may_weigh_more() -> None:
         assert MIN_BYTES < of_whole_reply < allowed_bytes("text/event-stream; charset=utf-8")
         with expecting_tokens(10):
             assert (
-                allowed_bytes("application/json") == allowed_bytes("text/event-stream") == MIN_BYTES
+                allowed_bytes("application/json")
+                == allowed_bytes("text/event-stream")
+                == MIN_BYTES
             )
         assert allowed_bytes("application/json") == of_whole_reply
     assert allowed_bytes("application/json") == LISTING_BYTES

@@ -95,7 +95,9 @@ async def test_other_requests_get_the_answer_in_pieces(judging: MakeRequest) -> 
 async def test_a_script_is_a_file(judging: MakeRequest, tmp_path: Path) -> None:
     """`scripted:FILE` takes JSON."""
     file = tmp_path / "script"
-    file.write_text('{"default": 0.1, "rules": [{"entity": "k1", "score": 0.9}], "answer": "A"}')
+    file.write_text(
+        '{"default": 0.1, "rules": [{"entity": "k1", "score": 0.9}], "answer": "A"}'
+    )
     provider = connect(str(file), Settings())
     assert await _scores(provider, judging) == {"k0": 10, "k1": 90, "k2": 10}
     assert provider.host == "-"

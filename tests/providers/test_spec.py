@@ -176,8 +176,14 @@ def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
 
 def test_a_local_model_is_given_time_and_few_calls() -> None:
     """A loopback host gets four calls in flight and five times the deadline."""
-    assert (default_concurrency("localhost:1"), default_concurrency("api.openai.com")) == (4, 64)
-    assert (host_deadline_s(60, "localhost:1"), host_deadline_s(60, "api.openai.com")) == (300, 60)
+    assert (default_concurrency("localhost:1"), default_concurrency("api.openai.com")) == (
+        4,
+        64,
+    )
+    assert (host_deadline_s(60, "localhost:1"), host_deadline_s(60, "api.openai.com")) == (
+        300,
+        60,
+    )
 
 
 def program(body: str) -> str:
@@ -219,7 +225,9 @@ def test_the_loop_runs_on_while_modules_are_imported(expression: str) -> None:
     in_thread, *imported = printed.split()
     vendor = expression.split("'")[1]
     assert in_thread == "True"
-    assert set(imported) == ({"aiohttp", "httpx2", vendor} if "sdk" in expression else {"aiohttp"})
+    assert set(imported) == (
+        {"aiohttp", "httpx2", vendor} if "sdk" in expression else {"aiohttp"}
+    )
 
 
 def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

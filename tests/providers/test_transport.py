@@ -80,7 +80,10 @@ async def test_a_call_goes_through_the_proxy(
 
 
 async def test_the_proxys_password_goes_to_the_proxy(
-    proxy: ForwardProxy, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+    proxy: ForwardProxy,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Name and password in the proxy's URL are sent to it, and shown nowhere."""
     monkeypatch.setenv("HTTP_PROXY", f"http://ann:secret@{proxy.host}")
@@ -145,7 +148,8 @@ async def test_a_proxy_that_refuses_says_so(
     assert str(status) in message
     assert "secret" not in message
     assert len(proxy.asked) == 1
-    if (scheme, status) != ("http", 403):  # there a proxy's 403 cannot be told from the host's own
+    # There a proxy's 403 cannot be told from the host's own.
+    if (scheme, status) != ("http", 403):
         assert proxy.host in message
         assert "PROXY" in message
 
@@ -184,7 +188,8 @@ async def test_a_plain_host_behind_https_is_named_as_the_cause(
         with pytest.raises(TlsFailed) as caught:
             await provider.complete(judging())
         with pytest.raises(TlsFailed):
-            await provider.complete(judging(), lambda _: None)  # an answer goes by the vendor's SDK
+            # An answer goes by the vendor's SDK.
+            await provider.complete(judging(), lambda _: None)
     assert "http://" in caught.value.hint and not may_retry(caught.value)
 
 
@@ -196,7 +201,9 @@ async def test_a_silent_port_behind_https_is_named_as_the_cause(
     with socket.socket() as ear:
         ear.bind(("127.0.0.1", 0))
         ear.listen()
-        async with connected(f"https://127.0.0.1:{ear.getsockname()[1]}/v1", key=KEY) as provider:
+        async with connected(
+            f"https://127.0.0.1:{ear.getsockname()[1]}/v1", key=KEY
+        ) as provider:
             with pytest.raises(TlsFailed):
                 await provider.complete(judging())
 
@@ -270,4 +277,6 @@ def test_a_socks_proxy_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError, match="socks5") as caught:
         route_to(ELSEWHERE)
     assert "secret" not in f"{caught.value} {caught.value.hint}"
-    assert route_to("http://localhost:8000/v1") == Route("localhost:8000", None, is_encrypted=False)
+    assert route_to("http://localhost:8000/v1") == Route(
+        "localhost:8000", None, is_encrypted=False
+    )

@@ -12,7 +12,12 @@ from tests.servers import Fault, OpenAIServer
 from tests.servers.limited_server import LimitedServer
 from tests.servers.prefix_cache import Tally
 from xscore.platform.errors import PromptCut
-from xscore.providers.host_facts import PromptCount, count_prompt, is_cache_uncounted, is_prompt_cut
+from xscore.providers.host_facts import (
+    PromptCount,
+    count_prompt,
+    is_cache_uncounted,
+    is_prompt_cut,
+)
 from xscore.providers.openai import OpenAIProvider, reported_usage
 from xscore.records.calls import Capability, Completion, Finish, Usage
 
@@ -209,7 +214,9 @@ def test_a_local_host_of_unknown_context_is_suspected(judging: MakeRequest) -> N
     few = replace(uncut, usage=Usage(input_tokens=300, output_tokens=9))
 
     def is_whole(reply: Completion, host: str, *, longest: int = 0) -> bool:
-        return is_cache_uncounted(request, reply, host=host, context_tokens=None, longest=longest)
+        return is_cache_uncounted(
+            request, reply, host=host, context_tokens=None, longest=longest
+        )
 
     assert not is_whole(uncut, "localhost:11434") and is_whole(few, "localhost:11434")
     assert is_whole(uncut, "localhost:11434", longest=request.input_tokens)

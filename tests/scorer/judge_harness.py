@@ -52,7 +52,9 @@ class JudgeHarness(Struct):
             concurrency=4,
         )
         return ModelJudge(
-            self.provider, PromptBuilder(self.model, self.profile, SECRET), replace(plan, **changes)
+            self.provider,
+            PromptBuilder(self.model, self.profile, SECRET),
+            replace(plan, **changes),
         )
 
     def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:
@@ -69,7 +71,9 @@ class JudgeHarness(Struct):
         await asyncio.sleep(0)
         self.written.extend(judgments)
 
-    async def run(self, *, turn: Turn = TURN, **changes: object) -> dict[str, Judgment | Unjudged]:
+    async def run(
+        self, *, turn: Turn = TURN, **changes: object
+    ) -> dict[str, Judgment | Unjudged]:
         """Judge the whole pool; results by content hash, each exactly once."""
         return await settle(self.judge(**changes), self.candidates, turn=turn)
 
@@ -137,7 +141,9 @@ def have_own_scores(code: Code, results: dict[str, Judgment | Unjudged]) -> bool
     }
 
 
-LONG = "def long():\n" + "".join(f"    step_{number} = call({number})\n\n" for number in range(900))
+LONG = "def long():\n" + "".join(
+    f"    step_{number} = call({number})\n\n" for number in range(900)
+)
 
 
 def oversized(code: Code) -> Code:
@@ -149,7 +155,9 @@ def oversized(code: Code) -> Code:
 class Failing(ProviderWrapper):
     """Raises an error for some requests."""
 
-    def __init__(self, error: Exception, *, above: int = 0, after: int = 0, only: str = "") -> None:
+    def __init__(
+        self, error: Exception, *, above: int = 0, after: int = 0, only: str = ""
+    ) -> None:
         super().__init__(ScriptedProvider(score=by_length))
         self.error, self.above, self.after, self.only = error, above, after, only
 

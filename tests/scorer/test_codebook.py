@@ -11,7 +11,9 @@ SECRET = b"s" * 32
 
 
 @given(
-    size=st.integers(0, 60), secret=st.binary(min_size=1, max_size=80), pack=st.text(max_size=20)
+    size=st.integers(0, 60),
+    secret=st.binary(min_size=1, max_size=80),
+    pack=st.text(max_size=20),
 )
 def test_every_pack_of_a_size_has_the_same_set(size: int, secret: bytes, pack: str) -> None:
     """The set of ids, and so the reply schema, depends only on the size."""

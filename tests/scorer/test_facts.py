@@ -16,7 +16,13 @@ from xscore.records.memory import MOST_FACT_TOKENS, Kind, MemoryScope, MemorySou
 from xscore.records.turn import Turn
 from xscore.scorer.facts import slips
 from xscore.scorer.lexical import LexicalJudge
-from xscore.settings import IndexSettings, JudgeSettings, SelectionSettings, Settings, StoreSettings
+from xscore.settings import (
+    IndexSettings,
+    JudgeSettings,
+    SelectionSettings,
+    Settings,
+    StoreSettings,
+)
 from xscore.store.store import Store
 
 CUT = SelectionSettings().lexical_facts_threshold
@@ -32,7 +38,9 @@ def facts(store: Store) -> dict[str, str]:
             key="dead_letter_queue",
             aliases=("DLQ", "failed jobs"),
         ),
-        "cache": say(store, "One Valkey node caches sessions.", key="cache", aliases=("Valkey",)),
+        "cache": say(
+            store, "One Valkey node caches sessions.", key="cache", aliases=("Valkey",)
+        ),
         "editor": prefer(store, "text_editor", "Helix, with relative line numbers."),
         "release": say(store, "Releases leave from the branch `stable` on Tuesdays."),
         "loops": say(
@@ -41,7 +49,9 @@ def facts(store: Store) -> dict[str, str]:
             key="functional_style",
             aliases=("point of view of data", "pipelines"),
         ),
-        "money": decide(store, "Amounts are integers of the smallest unit.", key="money_amounts"),
+        "money": decide(
+            store, "Amounts are integers of the smallest unit.", key="money_amounts"
+        ),
     }
     return {remembered.memory.id: name for name, remembered in stated.items()}
 
@@ -70,7 +80,10 @@ def passing(store: Store, facts: dict[str, str], task: str) -> set[str]:
         ("should the pipeline be rewritten with a loop?", {"loops"}),
         ("from which branch do releases leave?", {"release"}),
         ("is a money amount rounded?", {"money"}),
-        ("Given the DLQ and Valkey, how do pipelines report to our editor?", {"queue", "cache"}),
+        (
+            "Given the DLQ and Valkey, how do pipelines report to our editor?",
+            {"queue", "cache"},
+        ),
         ("think about observability and dashboards", set()),
         ("add a flag to the parser of the command line", set()),
         ("", set()),
@@ -86,7 +99,9 @@ def test_the_fact_that_is_named_passes_alone(
     assert len(passing_names - names) <= ("pipelines" in task)
 
 
-def test_the_whole_alias_counts_and_not_one_word_of_it(store: Store, facts: dict[str, str]) -> None:
+def test_the_whole_alias_counts_and_not_one_word_of_it(
+    store: Store, facts: dict[str, str]
+) -> None:
     """`point of view of data` names its fact; `point` and `view` alone name nothing."""
     assert passing(store, facts, "what is our point of view of data in reports?") == {"loops"}
     assert passing(store, facts, "render the view at this point of the template") == set()
@@ -183,7 +198,9 @@ async def test_scopes_are_respected(make_repo: MakeRepo, tmp_path: Path) -> None
     with Store.open(find_root(roots[0]), user_data_dir=users[0]) as store:
         old = say(store, "We queue on disk.", key="queue", aliases=("broker",)).memory.id
         new = say(store, "We queue in Kafka.", key="queue", aliases=("broker",)).memory.id
-        preference = prefer(store, "broker_habit", "Names brokers by city.", aliases=("broker",))
+        preference = prefer(
+            store, "broker_habit", "Names brokers by city.", aliases=("broker",)
+        )
     shown_ids = await shown(roots[0], users[0], "which broker?")
     assert set(shown_ids) == {new, preference.memory.id} and old not in shown_ids
     assert await shown(roots[1], users[0], "which broker?") == [preference.memory.id]
@@ -197,7 +214,9 @@ async def test_what_was_stated_for_a_session_stays_in_it(
     for the repository is one on every branch."""
     root = make_repo({"a.py": "x = 1\n"})
     with Store.open(find_root(root), user_data_dir=user_dir) as store:
-        brief = say(store, "Kafka is off today.", scope=MemoryScope.SESSION, aliases=("broker",))
+        brief = say(
+            store, "Kafka is off today.", scope=MemoryScope.SESSION, aliases=("broker",)
+        )
         lasting = say(store, "We queue in Kafka.", key="queue", aliases=("broker",))
     both = {brief.memory.id, lasting.memory.id}
     assert set(await shown(root, user_dir, "which broker?")) == both

@@ -45,7 +45,9 @@ def click_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         ignore=shutil.ignore_patterns("*.pyc"),
     )
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
-        index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time())
+        index_repository(
+            store.connection, store.root, IndexSettings(git=False), now=time.time()
+        )
         yield store
 
 
@@ -226,7 +228,10 @@ def test_more_evidence_scores_no_less(words: list[str], data: st.DataObject) -> 
 def test_an_unrelated_memory_pushes_nobody_out(text: str) -> None:
     """A memory above the threshold stays there when an unrelated one is added."""
     texts = [
-        ("commit_judgments", "def commit_judgments(cache):\n    write every judgment to the cache")
+        (
+            "commit_judgments",
+            "def commit_judgments(cache):\n    write every judgment to the cache",
+        )
     ]
     texts += [(f"other{n}", f"def other{n}():\n    return {n} + sideways") for n in range(20)]
     task = "where are judgments written to the cache?"

@@ -35,7 +35,11 @@ def test_the_frame_of_a_question_is_no_evidence() -> None:
         ("read_flags", "the flags"),
         ("steal", "take their work"),
     )
-    for question in ("how does it work?", "explain how that works", "how does this work when\n"):
+    for question in (
+        "how does it work?",
+        "explain how that works",
+        "how does this work when\n",
+    ):
         assert set(scores(pool, question).values()) == {0.0}, question
     assert scores(pool, "how does a thread steal work from others?")["m2"] > 0
     assert scores(pool, "split the work")["m2"] > 0
@@ -113,7 +117,10 @@ def test_a_question_about_what_is_nowhere_keeps_less() -> None:
     author has seen."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
     pool = made(
-        *texts, ("Rule.refresh", "refresh the rule"), ("oauth_doc", "oauth"), ("token_doc", "token")
+        *texts,
+        ("Rule.refresh", "refresh the rule"),
+        ("oauth_doc", "oauth"),
+        ("token_doc", "token"),
     )
     as_question = scores(pool, "where is the oauth token refreshed?")["m60"]
     as_order = scores(pool, "the oauth token must be refreshed in time")["m60"]
@@ -132,7 +139,8 @@ def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
         ("free_disk", "a disk"),
     )
     together = made(
-        *unrelated, *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)]
+        *unrelated,
+        *[(f"cache_options{at}", "cache the parsed options on disk") for at in range(3)],
     )
     assert max(scores(apart, question).values()) < FILL.share * THRESHOLD
     assert min(scores(together, question)[f"m{at}"] for at in (300, 301, 302)) > THRESHOLD
@@ -194,7 +202,9 @@ def test_a_dotfile_counts_as_settings() -> None:
     """`.gitignore` lists names of everything: its text weighs less than a window of code without a
     grammar."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
-    candidates, vectors = made(*texts, ("window", "build output of the session store"), ("f", "x"))
+    candidates, vectors = made(
+        *texts, ("window", "build output of the session store"), ("f", "x")
+    )
     windows = [candidate._replace(kind=Kind.TEXT, entity="") for candidate in candidates]
     task = "add retries to the session store of the build"
 
@@ -209,7 +219,9 @@ def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
     """An unknown word beside it leaves most of its evidence, not so much that it is kept."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
     pool = made(
-        *texts, ("report.latencies", "the latencies"), ("report.of", "the latencies of a report")
+        *texts,
+        ("report.latencies", "the latencies"),
+        ("report.of", "the latencies of a report"),
     )
     by_id = scores(pool, "how are the latency percentiles plotted?")
     assert UNRELATED_WORDS_BELOW < by_id["m60"] < FILL.share * THRESHOLD
@@ -242,7 +254,9 @@ ENTRIES = st.lists(
 )
 
 
-@given(vectors=st.lists(ENTRIES, max_size=5), asked_terms=st.sets(st.integers(0, 600), max_size=40))
+@given(
+    vectors=st.lists(ENTRIES, max_size=5), asked_terms=st.sets(st.integers(0, 600), max_size=40)
+)
 @settings(max_examples=60)
 def test_the_words_of_a_pool_are_those_that_a_look_at_each_entry_finds(
     vectors: list[list[tuple[int, int, int]]], asked_terms: set[int]
@@ -251,7 +265,8 @@ def test_the_words_of_a_pool_are_those_that_a_look_at_each_entry_finds(
     each memory."""
     hashes = [term * 0x9E3779B1 & 0xFFFFFFFF for term in asked_terms]
     spread = [
-        [(term * 0x9E3779B1 & 0xFFFFFFFF, *rest) for term, *rest in entries] for entries in vectors
+        [(term * 0x9E3779B1 & 0xFFFFFFFF, *rest) for term, *rest in entries]
+        for entries in vectors
     ]
     joined = [b"".join(TERM_ENTRY.pack(*entry) for entry in entries) for entries in spread]
     flat = [entry for entries in spread for entry in entries]

@@ -78,7 +78,10 @@ def test_how_a_text_begins_is_no_name() -> None:
 def test_places_of_errors(place: str) -> None:
     """Each language and tool has its own way to say in which line of which file."""
     (frame,) = find_mentions(f"Error: cannot write\n{place}").frames
-    assert (frame.path.rpartition("src/")[2].lower().partition(".")[0], frame.line) == ("store", 31)
+    assert (frame.path.rpartition("src/")[2].lower().partition(".")[0], frame.line) == (
+        "store",
+        31,
+    )
 
 
 def test_a_call_is_no_place() -> None:
@@ -87,7 +90,9 @@ def test_a_call_is_no_place() -> None:
     assert without_frames("why does values.pop(0) fail?") == "why does values.pop(0) fail?"
 
 
-@pytest.mark.parametrize("name", ["main.tf", "router.ex", "Nav.svelte", "ch03.ipynb", "build.sbt"])
+@pytest.mark.parametrize(
+    "name", ["main.tf", "router.ex", "Nav.svelte", "ch03.ipynb", "build.sbt"]
+)
 def test_files_of_any_language_are_named(name: str) -> None:
     """The name of a file is one although it stands without a folder."""
     assert find_mentions(f"explain {name} to me").files == (name,)
@@ -184,7 +189,9 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_long_runs_take_linear_time(run: str) -> None:
     """A long paste of one character is read in linear time: eight times the CPU for eight times the
     length."""
-    assert_growth(lambda times: find_mentions(run * times), small=2_500, large=20_000, at_most=24)
+    assert_growth(
+        lambda times: find_mentions(run * times), small=2_500, large=20_000, at_most=24
+    )
 
 
 def test_plain_words_name_nothing() -> None:

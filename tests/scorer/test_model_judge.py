@@ -109,7 +109,9 @@ async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
     sent = bench.provider.requests[0].content[0]  # type: ignore[attr-defined]  # a `ScriptedProvider`
     assert f'name="{last.entity}"' in sent
     assert {
-        judgment.prior for judgment in bench.written if judgment.content_hash == last.content_hash
+        judgment.prior
+        for judgment in bench.written
+        if judgment.content_hash == last.content_hash
     } == {0.8}
 
 
@@ -135,10 +137,14 @@ async def test_one_edit_judges_one_memory(code: Code) -> None:
     ]
     original, text = next(iter(code.values()))
     edited = original._replace(content_hash="edited")
-    after = JudgeHarness({**code, original.id: (edited, text + "\n    # edited")}, bench.provider)
+    after = JudgeHarness(
+        {**code, original.id: (edited, text + "\n    # edited")}, bench.provider
+    )
     (only,) = after.judge().requests(TURN, [edited])
     assert only.candidates == 1 and "# edited" in only.content[0]
-    texts_after = [request.content[0] for request in after.judge().requests(TURN, after.candidates)]
+    texts_after = [
+        request.content[0] for request in after.judge().requests(TURN, after.candidates)
+    ]
     assert len(set(texts_before) - set(texts_after)) == 1
 
 

@@ -39,7 +39,9 @@ from xscore.scorer.giving_up import GiveUpRule
 def alone_of_its_name(code: Code) -> str:
     """The last entity whose name is unique in the pool."""
     names = Counter(candidate.entity for candidate, _ in code.values())
-    return [candidate.entity for candidate, _ in code.values() if names[candidate.entity] == 1][-1]
+    return [candidate.entity for candidate, _ in code.values() if names[candidate.entity] == 1][
+        -1
+    ]
 
 
 TAMPERS: dict[str, Callable[[str], str]] = {
@@ -104,7 +106,8 @@ async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
 async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
     """If the model declines one memory, it is unjudged as refused; its neighbours are judged."""
     poison = max(
-        (candidate for candidate, _ in code.values()), key=lambda candidate: len(candidate.entity)
+        (candidate for candidate, _ in code.values()),
+        key=lambda candidate: len(candidate.entity),
     )
     script = Script(rules=(ScriptRule(entity=f"*{poison.entity}", refuse=True),))
     results = await JudgeHarness(code, ScriptedProvider(script)).run()
@@ -185,7 +188,9 @@ async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) 
     assert causes(results) == {"provider": 1, "judged": len(code) - 1}
     nothing = Failing(RequestRejected("400"))
     bench = JudgeHarness(code, nothing)
-    assert len(list(bench.judge().requests(TURN, bench.candidates))) > GiveUpRule().most_rejected
+    assert (
+        len(list(bench.judge().requests(TURN, bench.candidates))) > GiveUpRule().most_rejected
+    )
     assert causes(await bench.run(concurrency=1)) == {"provider": len(code)}
     assert nothing.calls == 1 + GiveUpRule().most_unscored
 
@@ -241,9 +246,12 @@ async def test_nobody_is_lost_in_chaos(code: Code, seed: int) -> None:
     """n in, n out, each once, whatever the provider does; written equals judged."""
     bench = JudgeHarness(oversized(code), Chaos(seed))
     results = await bench.run(concurrency=8)
-    judged = {result.content_hash for result in results.values() if isinstance(result, Judgment)}
+    judged = {
+        result.content_hash for result in results.values() if isinstance(result, Judgment)
+    }
     written = {result.content_hash for result in bench.written}
     assert judged <= written
     assert (
-        not {hash_ for hash_, result in results.items() if isinstance(result, Unjudged)} & written
+        not {hash_ for hash_, result in results.items() if isinstance(result, Unjudged)}
+        & written
     )

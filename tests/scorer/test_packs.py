@@ -29,7 +29,9 @@ def contents(pool: Mapping[str, Candidate], slots: Slots) -> Contents:
     rows: dict[str, list[tuple[int, tuple[str, str]]]] = {}
     for id_, (pack, position) in slots.items():
         rows.setdefault(pack, []).append((position, (id_, pool[id_].content_hash)))
-    return {pack: tuple(shown for _, shown in sorted(members)) for pack, members in rows.items()}
+    return {
+        pack: tuple(shown for _, shown in sorted(members)) for pack, members in rows.items()
+    }
 
 
 def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
@@ -50,7 +52,9 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
             del pool[old.id]
         case _:
             tokens = max(5, int(old.tokens * rng.uniform(0.5, 2)))
-            pool[old.id] = old._replace(tokens=tokens, content_hash=f"{old.content_hash}{number}")
+            pool[old.id] = old._replace(
+                tokens=tokens, content_hash=f"{old.content_hash}{number}"
+            )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,9 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
         pytest.param(PackProfile(), 1, 1_000, marks=pytest.mark.nightly),
     ],
 )
-def test_many_edits_change_about_one_pack_each(limits: PackProfile, seed: int, edits: int) -> None:
+def test_many_edits_change_about_one_pack_each(
+    limits: PackProfile, seed: int, edits: int
+) -> None:
     """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs
     stay full."""
     rng = random.Random(seed)
@@ -88,7 +94,9 @@ def test_small_trees_keep_their_packs_full() -> None:
     for number in range(EDITS):
         edit(pool, number, rng)
         slots = assign_packs(pool.values(), slots, PackProfile()).slots
-    assert len(contents(pool, slots)) <= 1.25 * len(throwaway_packs(pool.values(), PackProfile()))
+    assert len(contents(pool, slots)) <= 1.25 * len(
+        throwaway_packs(pool.values(), PackProfile())
+    )
 
 
 def test_an_unchanged_pool_is_left_alone() -> None:
@@ -203,13 +211,16 @@ def test_every_memory_has_one_slot_within_the_limits(
     positions: dict[str, list[int]] = {}
     for pack, position in assigned.slots.values():
         positions.setdefault(pack, []).append(position)
-    assert all(sorted(assigned) == list(range(len(assigned))) for assigned in positions.values())
+    assert all(
+        sorted(assigned) == list(range(len(assigned))) for assigned in positions.values()
+    )
 
 
 def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
     """It is judged in parts, which would crowd out its neighbours."""
     pool = [
-        candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)
+        candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50)
+        for i in range(5)
     ]
     slots = assign_packs(pool, {}, PackProfile()).slots
     assert [slots[memory.id][0] == slots[pool[0].id][0] for memory in pool] == [

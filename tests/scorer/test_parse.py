@@ -74,7 +74,9 @@ def test_reason_and_reasoning_are_both_accepted() -> None:
         {"id": "xx", "reason": "foreign"},
         {"id": "zu", "reason": "no score"},
     ]
-    assert parse_reply(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {"ka": "a"}
+    assert parse_reply(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {
+        "ka": "a"
+    }
     assert parse_reply(reply({"ka": 50}, {"ka": "b"}), IDS).reasons == {"ka": "b"}
     assert parse_reply(reply({"ka": 50}, "prose"), IDS).scores == {"ka": 50}
 
@@ -85,7 +87,11 @@ def test_reasons_become_one_printable_line() -> None:
     (reason,) = parse_reply(
         reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS
     ).reasons.values()
-    assert reason.startswith("a [2J b") and reason.endswith("…") and len(reason) == MAX_REASON_CHARS
+    assert (
+        reason.startswith("a [2J b")
+        and reason.endswith("…")
+        and len(reason) == MAX_REASON_CHARS
+    )
     assert reason.isprintable() and reason.encode("utf-8")
 
 
@@ -120,7 +126,8 @@ def test_a_score_cut_in_the_middle_is_void() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"]
+    "text",
+    ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"],
 )
 def test_what_is_no_reply_says_nothing(text: str) -> None:
     """Prose, other JSON and bottomless nesting give no score and raise nothing."""
@@ -165,7 +172,9 @@ def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
     for _ in range(MUTATIONS):
         parsed = parse_reply(_mutated(rng), IDS)
         assert parsed.scores.keys() <= set(IDS)
-        assert all(type(score) is int and 0 <= score / 100 <= 1 for score in parsed.scores.values())
+        assert all(
+            type(score) is int and 0 <= score / 100 <= 1 for score in parsed.scores.values()
+        )
         assert parsed.reasons.keys() <= parsed.scores.keys()
         judged += len(parsed.scores)
     assert 0 < judged < MUTATIONS * len(IDS)

@@ -33,7 +33,9 @@ def test_the_identity_names_all_that_may_change_a_score() -> None:
     assert identity == JudgeIdentity(
         "openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True
     )
-    assert drafts(limits=PackProfile(size=1)).identity(provider="openai", host="h").packed is False
+    assert (
+        drafts(limits=PackProfile(size=1)).identity(provider="openai", host="h").packed is False
+    )
 
 
 def test_declared_settings_reach_the_request() -> None:
@@ -56,7 +58,8 @@ def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
     assert 20 * 30 + 512 < cap < 2_000
     assert cap > prompt_drafts.expected_output(20) + 512
     assert (
-        drafts(JudgeModel(name="m", max_output_tokens=300)).output_cap(ask_of(prompt_drafts)) == 300
+        drafts(JudgeModel(name="m", max_output_tokens=300)).output_cap(ask_of(prompt_drafts))
+        == 300
     )
 
 

@@ -48,7 +48,11 @@ ENTRIES = (
         "co", "decision", "", "One store", "Judgments live in SQLite, one file a repository."
     ),
     PackEntry(
-        "qe", "function", "src/cache.py", "write", "def write(row):\n    db.execute(INSERT, row)"
+        "qe",
+        "function",
+        "src/cache.py",
+        "write",
+        "def write(row):\n    db.execute(INSERT, row)",
     ),
     PackEntry(
         "ka", "method", "src/cache.py", "Cache.close", "def close(self):\n    self.db.close()"
@@ -77,7 +81,12 @@ def test_the_example_is_what_is_sent() -> None:
     request = judging_request(ENTRIES, turn_block(TURN), PromptOptions(JudgeModel(name="m"), 1))
     assert request.system == CODE_RUBRIC.text() and "`xscore/prompts/judge_rubric.md`" in PAGE
     assert tuple(blocks()[:2]) == request.content
-    assert tuple(memory.id for memory in shown_memories(blocks()[0])) == ("co", "qe", "ka", "bi")
+    assert tuple(memory.id for memory in shown_memories(blocks()[0])) == (
+        "co",
+        "qe",
+        "ka",
+        "bi",
+    )
 
 
 def test_the_examples_of_a_purpose_are_what_is_sent() -> None:
@@ -126,7 +135,9 @@ FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 def blocks_after(words: str) -> list[str]:
     """Return the fenced blocks that follow these words of the page."""
     assert words in PAGE
-    return re.findall(r"^```\w+\n(.*?)\n```$", PAGE.partition(words)[2], re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^```\w+\n(.*?)\n```$", PAGE.partition(words)[2], re.DOTALL | re.MULTILINE
+    )
 
 
 def decision_provider(wire: str) -> DecisionProvider:
@@ -177,7 +188,9 @@ def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
     sent = questions[0 if wire == "decisions" else "m1"]
     assert sent["instructions"].startswith("How much does the task need this memory?\n<memory ")
     labels = (
-        [level["label"] for level in sent["levels"]] if wire == "decisions" else sent["criteria"]
+        [level["label"] for level in sent["levels"]]
+        if wire == "decisions"
+        else sent["criteria"]
     )
     assert ", ".join(f"`{label}`" for label in labels) in PAGE
 

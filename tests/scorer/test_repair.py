@@ -19,7 +19,8 @@ from xscore.scorer.repair import (
 )
 
 PIECES = tuple(
-    memory_pieces(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20)
+    memory_pieces(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0]
+    for i in range(20)
 )
 TROUBLES = (UNREADABLE, CUT_SHORT, REFUSED, prompt_too_long("8k"), prompt_rejected("400"))
 
@@ -30,7 +31,9 @@ def shape(asks: list[PackPrompt]) -> list[int]:
 
 
 @pytest.mark.parametrize("trouble", [UNREADABLE, CUT_SHORT, prompt_too_long("8k")])
-def test_missing_memories_are_asked_in_half_a_pack_then_one_by_one(trouble: RepairReason) -> None:
+def test_missing_memories_are_asked_in_half_a_pack_then_one_by_one(
+    trouble: RepairReason,
+) -> None:
     """Pack, half pack, alone."""
     halves, lost = next_prompts(PackPrompt("p", PIECES), PIECES[3:], trouble)
     assert (shape(halves), lost) == ([10, 7], [])
@@ -51,7 +54,9 @@ def test_a_refusal_goes_to_one_by_one(trouble: RepairReason) -> None:
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_the_last_rung_names_the_cause(trouble: RepairReason) -> None:
     """A memory that no step could score is unjudged, with its cause."""
-    asks, lost = next_prompts(PackPrompt("p", PIECES[:1], RepairRung.ALONE), PIECES[:1], trouble)
+    asks, lost = next_prompts(
+        PackPrompt("p", PIECES[:1], RepairRung.ALONE), PIECES[:1], trouble
+    )
     assert asks == []
     assert [(piece, result.cause) for piece, result in lost] == [(PIECES[0], trouble.cause)]
 
@@ -72,7 +77,11 @@ def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
 def test_the_ladder_ends_and_loses_nobody(trouble: RepairReason, count: int) -> None:
     """However long the fault lasts, each memory ends unjudged exactly once, after at most three
     requests."""
-    waiting, ended, times_asked = [PackPrompt("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
+    waiting, ended, times_asked = (
+        [PackPrompt("p", PIECES[:count])],
+        [],
+        dict.fromkeys(PIECES, 0),
+    )
     while waiting:
         ask = waiting.pop()
         for piece in ask.pieces:

@@ -45,7 +45,8 @@ async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
     """Four writer threads on one store, as in four processes."""
     async with AsyncExitStack() as stack:
         yield [
-            await stack.enter_async_context(GroupCommit(tmp_path / "memory.db")) for _ in range(4)
+            await stack.enter_async_context(GroupCommit(tmp_path / "memory.db"))
+            for _ in range(4)
         ]
 
 
@@ -79,7 +80,9 @@ class AnswersOnceAllAsk(ProviderWrapper):
     """A provider that answers nothing until each of them was asked, so that all have work to
     share."""
 
-    def __init__(self, provider: ScriptedProvider, providers: Sequence[ScriptedProvider]) -> None:
+    def __init__(
+        self, provider: ScriptedProvider, providers: Sequence[ScriptedProvider]
+    ) -> None:
         super().__init__(provider)
         self.providers = providers
 
@@ -115,7 +118,9 @@ async def test_four_at_once_pay_for_each_candidate_once(
     assert (
         len(
             {
-                tuple(sorted((h, r.score) for h, r in results.items() if isinstance(r, Judgment)))
+                tuple(
+                    sorted((h, r.score) for h, r in results.items() if isinstance(r, Judgment))
+                )
                 for results in results_of_judges
             }
         )
@@ -137,7 +142,9 @@ async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> 
         sharing(JudgeHarness(code, provider), commits)
         for provider, commits in zip(providers, stores[:2], strict=True)
     ]
-    await asyncio.gather(*(settle(judge, JudgeHarness(code, alone).candidates) for judge in judges))
+    await asyncio.gather(
+        *(settle(judge, JudgeHarness(code, alone).candidates) for judge in judges)
+    )
     whole_packs = {request.content[0] for request in alone.requests}
     assert {
         request.content[0] for provider in providers for request in provider.requests
@@ -175,12 +182,17 @@ class TimesOutLate(Broken):
         raise CallTimedOut("60 s")
 
 
-@pytest.mark.parametrize(("around", "cause"), [(OutOfBudget, "budget"), (TimesOutLate, "provider")])
+@pytest.mark.parametrize(
+    ("around", "cause"), [(OutOfBudget, "budget"), (TimesOutLate, "provider")]
+)
 async def test_what_one_gives_up_another_judges(
     code: Code, stores: Opened, around: type[Broken], cause: str
 ) -> None:
     """A judge that ends early, or whose calls fail, holds nothing back from the other."""
-    slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
+    slow, sound = (
+        Script(latency_s=0.005),
+        ScriptedProvider(Script(latency_s=0.01), score=by_length),
+    )
     provider = around(ScriptedProvider(slow, score=by_length))
     broken = sharing(JudgeHarness(code, provider), stores[0])
     sound_judge = sharing(JudgeHarness(code, sound), stores[1])

@@ -16,7 +16,9 @@ def test_without_likeness_the_order_is_that_of_words(priors: dict[str, float]) -
 
 
 @given(SCORES, SCORES)
-def test_every_memory_keeps_a_prior(priors: dict[str, float], cosines: dict[str, float]) -> None:
+def test_every_memory_keeps_a_prior(
+    priors: dict[str, float], cosines: dict[str, float]
+) -> None:
     """Fusing neither adds nor drops a memory, with or without vectors, and stays within 0..1."""
     fused = fuse_ranks(priors, cosines)
     assert fused.keys() == priors.keys()

@@ -19,7 +19,8 @@ CLASS = "class Large:\n" + "".join(METHOD.format(number) for number in range(60)
 
 
 @given(
-    text=st.text(alphabet=st.sampled_from("ab \n\t語"), max_size=400), max_chars=st.integers(1, 60)
+    text=st.text(alphabet=st.sampled_from("ab \n\t語"), max_size=400),
+    max_chars=st.integers(1, 60),
 )
 def test_nothing_is_cut_off(text: str, max_chars: int) -> None:
     """The joined parts equal the text, and none is too long or empty."""

@@ -58,7 +58,9 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
             or max(map(len, names)) > LONGEST_ID
             or len(names) > MOST_REQUESTS
         ):
-            return self.problem(400, "requests: ids must be unique and at most 64 characters", None)
+            return self.problem(
+                400, "requests: ids must be unique and at most 64 characters", None
+            )
         book, tokens = self.batches, len(data) // 4
         if (
             book.enqueued_tokens is not None
@@ -71,7 +73,9 @@ class AnthropicBatchServer(BatchServer, AnthropicServer):
         batch = self.batches.all.get(request.match_info["id"])
         if batch is None or not batch.is_over:
             return self.problem(404, "No results.", None)
-        data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in batch.outcomes)
+        data = b"".join(
+            json.dumps(_line(outcome)).encode() + b"\n" for outcome in batch.outcomes
+        )
         return web.Response(body=data, content_type="application/x-jsonl")
 
     def shown(self, batch: StoredBatch) -> dict[str, Any]:

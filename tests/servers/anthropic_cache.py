@@ -57,12 +57,16 @@ class MarkedPrefixes:
                 longest_1h = size if mark == "1h" else longest_1h
             self._until[digest] = self._now_s + TTL_S[mark]
         written = max(0, longest - read)
-        return Tally(tokens(prefix[head:]), read, written, written if longest_1h == longest else 0)
+        return Tally(
+            tokens(prefix[head:]), read, written, written if longest_1h == longest else 0
+        )
 
 
 def prompt_text(body: dict[str, Any]) -> str:
     """Return the text of the user's messages."""
-    return "".join(text for message in body["messages"] for text, _ in _parts(message["content"]))
+    return "".join(
+        text for message in body["messages"] for text, _ in _parts(message["content"])
+    )
 
 
 def _blocks(body: dict[str, Any]) -> list[tuple[str, str | None]]:

@@ -146,7 +146,9 @@ class BatchTable:
         newest = entries[::-1]
         after = request.query.get(cursor)
         start = (
-            next((at for at, entry in enumerate(newest, 1) if entry.id == after), 0) if after else 0
+            next((at for at, entry in enumerate(newest, 1) if entry.id == after), 0)
+            if after
+            else 0
         )
         return newest[start : start + limit], start + limit < len(newest)
 

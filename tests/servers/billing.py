@@ -48,7 +48,9 @@ class BillingServer(OpenAIServer):
             usage["prompt_tokens_details"]["cached_tokens"],
         )
         dollars = (
-            (input_tokens - cached) * GIVEN + cached * CACHED + usage["completion_tokens"] * REPLIED
+            (input_tokens - cached) * GIVEN
+            + cached * CACHED
+            + usage["completion_tokens"] * REPLIED
         )
         self.charges.append(dollars / 1_000_000)
         return reply

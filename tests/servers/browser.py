@@ -207,19 +207,26 @@ class Tab:
         """Return what the browser or the page reported: violations of the policy, exceptions,
         console lines."""
         return [
-            str(params) for method, params in self.heard if method != "Network.requestWillBeSent"
+            str(params)
+            for method, params in self.heard
+            if method != "Network.requestWillBeSent"
         ]
 
 
 @asynccontextmanager
 async def tab(address: str) -> AsyncIterator[Tab]:
     """Open a tab in a new context; close it at the end."""
-    async with aiohttp.ClientSession() as web, web.ws_connect(address, max_msg_size=0) as socket:
+    async with (
+        aiohttp.ClientSession() as web,
+        web.ws_connect(address, max_msg_size=0) as socket,
+    ):
         opened = Tab(socket)
         listening = asyncio.create_task(opened.listen())
         context = await opened.send("Target.createBrowserContext", disposeOnDetach=True)
         target = await opened.send(
-            "Target.createTarget", url="about:blank", browserContextId=context["browserContextId"]
+            "Target.createTarget",
+            url="about:blank",
+            browserContextId=context["browserContextId"],
         )
         attached = await opened.send(
             "Target.attachToTarget", targetId=target["targetId"], flatten=True

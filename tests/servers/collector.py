@@ -35,9 +35,14 @@ class Collector(ThreadedServer):
     @property
     def spans(self) -> list[Span]:
         """Every received span."""
-        resources = [resource for request in self.requests for resource in request.resource_spans]
+        resources = [
+            resource for request in self.requests for resource in request.resource_spans
+        ]
         return [
-            span for resource in resources for scope in resource.scope_spans for span in scope.spans
+            span
+            for resource in resources
+            for scope in resource.scope_spans
+            for span in scope.spans
         ]
 
     async def serve(self) -> None:

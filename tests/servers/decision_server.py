@@ -74,7 +74,9 @@ class DecisionServer(ThreadedServer):
         if "state" in body:  # one vendor takes TypeSafe's shape at this path
             return await self._system_one(request)
         state = "\n".join(part["content"] for part in body["input"])
-        questions = [(entry["name"], entry["instructions"], entry) for entry in body["questions"]]
+        questions = [
+            (entry["name"], entry["instructions"], entry) for entry in body["questions"]
+        ]
 
         def answer(name: str, score: float, question: Reply) -> Reply:
             if question["type"] == "predicate":
@@ -161,7 +163,9 @@ class DecisionServer(ThreadedServer):
     ) -> web.Response:
         if self.keep_bodies:
             self.bodies.append(json.loads(json.dumps(body)))
-        tokens = round((len(state) + sum(len(text) for _, text, _ in questions)) / CHARS_PER_TOKEN)
+        tokens = round(
+            (len(state) + sum(len(text) for _, text, _ in questions)) / CHARS_PER_TOKEN
+        )
         refused = self._refused(request, body, tokens)
         if refused is not None:
             self.refused += 1
@@ -176,7 +180,9 @@ class DecisionServer(ThreadedServer):
             (memory,) = shown_memories(text)
             scored = self.score(memory, state)
             answers.append(
-                answer(name, (scored[0] if isinstance(scored, tuple) else scored) / 100, question)
+                answer(
+                    name, (scored[0] if isinstance(scored, tuple) else scored) / 100, question
+                )
             )
             places.append(f"{memory.path}::{memory.entity}")
         spoiled = self.spoil(complete_reply(answers, tokens))
@@ -221,7 +227,9 @@ class DecisionServer(ThreadedServer):
         return problem(429, "Too fast.", headers={"Retry-After": f"{wait:.3f}"})
 
 
-def problem(status: int, message: str, *, headers: dict[str, str] | None = None) -> web.Response:
+def problem(
+    status: int, message: str, *, headers: dict[str, str] | None = None
+) -> web.Response:
     """Return an error as these hosts word it."""
     return web.json_response({"error": {"message": message}}, status=status, headers=headers)
 

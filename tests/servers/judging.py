@@ -81,7 +81,9 @@ def resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     return part_of_schema
 
 
-def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons_from: int) -> str:
+def judged(
+    prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons_from: int
+) -> str:
     """Score these ids of a prompt; return the judging object as text."""
     shown = {memory.id: memory for memory in shown_memories(prompt)}
     questions = shown_questions(prompt)
@@ -100,7 +102,8 @@ def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons
     return json.dumps(
         {
             "scores": {
-                code: question_scores for code, (question_scores, _) in scored_by_question.items()
+                code: question_scores
+                for code, (question_scores, _) in scored_by_question.items()
             },
             "reasons": explained,
         }

@@ -140,7 +140,9 @@ class LoopbackServer(ThreadedServer):
         """Return the entries of the list of models."""
         return [{"id": name, "object": "model"} for name in self.models]
 
-    async def judge(self, request: web.Request, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    async def judge(
+        self, request: web.Request, body: dict[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
         """Answer a live call's body that arrived another way; return status and reply."""
         response = self._refused(request, body) or await self._reply(request, body)
         assert isinstance(response, web.Response) and isinstance(response.body, bytes), (
@@ -247,9 +249,13 @@ class LoopbackServer(ThreadedServer):
             return await faults.cut(request, data)
         if ids:
             counts.count_judged(self.prompt(body))
-        return web.Response(body=data, content_type="application/json", headers=self.rate_headers())
+        return web.Response(
+            body=data, content_type="application/json", headers=self.rate_headers()
+        )
 
-    async def _streamed(self, request: web.Request, events: Iterator[bytes]) -> web.StreamResponse:
+    async def _streamed(
+        self, request: web.Request, events: Iterator[bytes]
+    ) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", **self.rate_headers()}
         )
@@ -270,7 +276,9 @@ class LoopbackServer(ThreadedServer):
                 response.headers["Retry-After"] = str(planned.retry_after_s)
             return response
         if fault is Fault.ECHO:
-            echoed = f"cannot take {_bearer(request)}: {json.dumps(body['messages'])}" + "x" * 5_000
+            echoed = (
+                f"cannot take {_bearer(request)}: {json.dumps(body['messages'])}" + "x" * 5_000
+            )
             return self.problem(400, echoed, None)
         if fault is Fault.ERROR_IN_200 or (
             fault is Fault.ERROR_IN_STREAM and not body.get("stream")

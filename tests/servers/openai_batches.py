@@ -65,7 +65,9 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
                 400, "A file with the purpose `batch` is wanted.", None, param="purpose"
             )
         book.uploaded += 1
-        kept = StoredFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
+        kept = StoredFile(
+            f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read()
+        )
         self.files[kept.id] = kept
         return web.json_response(_shown_file(kept))
 
@@ -139,7 +141,9 @@ class OpenAIBatchServer(BatchServer, OpenAIServer):
         return "finalizing" if not batch.todo else "in_progress"
 
 
-def _read(data: bytes) -> tuple[list[tuple[str, dict[str, Any]]], tuple[str, int | None] | None]:
+def _read(
+    data: bytes,
+) -> tuple[list[tuple[str, dict[str, Any]]], tuple[str, int | None] | None]:
     """Return an input's requests, and its errors by the vendor's validation."""
     requests: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(data.splitlines(), 1):
@@ -171,9 +175,15 @@ def _is_answer(outcome: Outcome) -> bool:
 
 
 def _line(outcome: Outcome) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": f"batch_req_{outcome.custom_id}", "custom_id": outcome.custom_id}
+    shown: dict[str, Any] = {
+        "id": f"batch_req_{outcome.custom_id}",
+        "custom_id": outcome.custom_id,
+    }
     if outcome.unrun:
-        unrun = {"code": f"batch_{outcome.unrun}", "message": "This request could not be executed."}
+        unrun = {
+            "code": f"batch_{outcome.unrun}",
+            "message": "This request could not be executed.",
+        }
         return shown | {"response": None, "error": unrun}
     error = {"message": "The server had an error.", "type": "server_error", "code": None}
     reply = outcome.reply if outcome.reply or outcome.status == 200 else {"error": error}

@@ -71,7 +71,12 @@ class OpenAIServer(LoopbackServer):
         self, status: int, message: str, code: str | None, *, param: str | None = None
     ) -> web.Response:
         """Return an error object with type, code and param."""
-        error = {"message": message, "type": "invalid_request_error", "code": code, "param": param}
+        error = {
+            "message": message,
+            "type": "invalid_request_error",
+            "code": code,
+            "param": param,
+        }
         return web.json_response(
             [{"error": error}] if self.errors_in_a_list else {"error": error}, status=status
         )
@@ -100,7 +105,11 @@ class OpenAIServer(LoopbackServer):
         finish = "stop"
         cap = body.get("max_completion_tokens", body.get("max_tokens"))
         if fault is Fault.REFUSAL:
-            message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+            message = {
+                "role": "assistant",
+                "content": None,
+                "refusal": "I cannot help with that.",
+            }
         elif fault is Fault.TRUNCATION:
             message["content"], finish = content[: len(content) // 2], "length"
         elif cap is not None and self.count(content) > cap:
@@ -143,7 +152,9 @@ class OpenAIServer(LoopbackServer):
             else [{"content": piece} for piece in pieces(text, fault)]
         )
         for delta in deltas:
-            yield _chunk(frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            yield _chunk(
+                frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            )
         if fault is Fault.ERROR_IN_STREAM:
             yield _chunk(frame | self.error_in_200)
         if fault in BROKEN_STREAMS:

@@ -97,5 +97,7 @@ def prompt_text(body: dict[str, Any]) -> str:
     """Return the text of all messages except the system's."""
     return "".join(
         text
-        for text, _ in _pieces({"messages": [m for m in body["messages"] if m["role"] != "system"]})
+        for text, _ in _pieces(
+            {"messages": [m for m in body["messages"] if m["role"] != "system"]}
+        )
     )

@@ -54,7 +54,8 @@ class ForwardProxy(ThreadedServer):
         self.authorizations.add(headers.get("Proxy-Authorization", ""))
         if self.refuse_with:
             refusal = (
-                f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: "
+                "0\r\nConnection: close\r\n\r\n"
             )
             writer.write(refusal.encode())
             await writer.drain()

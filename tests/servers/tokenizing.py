@@ -51,6 +51,8 @@ class TokenizingServer(BillingServer):
         input_tokens = 0
         for message in body["messages"]:
             content = message.get("content") or ""
-            parts = [content] if isinstance(content, str) else [part["text"] for part in content]
+            parts = (
+                [content] if isinstance(content, str) else [part["text"] for part in content]
+            )
             input_tokens += MESSAGE_TOKENS + sum(map(self._count, parts))
         return Tally(input_tokens)

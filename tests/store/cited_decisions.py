@@ -50,4 +50,6 @@ def refresh(store: Store, now: float = NOW) -> EvidenceRefresh:
 def lines(store: Store, memory: Memory) -> list[tuple[int, int, bool]]:
     """Return the lines of the memory's spans."""
     citations = evidence.citations_of(store.connection, [memory.id])[memory.id]
-    return [(citation.start_line, citation.end_line, citation.is_changed) for citation in citations]
+    return [
+        (citation.start_line, citation.end_line, citation.is_changed) for citation in citations
+    ]

@@ -9,7 +9,9 @@ from xscore.store import memory_writer
 WORDS = "We keep quokka invoices under the cobalt staircase"
 
 
-def function(name: str = "f", *, text: str = "", path: str = "a.py", **fields: object) -> Memory:
+def function(
+    name: str = "f", *, text: str = "", path: str = "a.py", **fields: object
+) -> Memory:
     """Make a function's memory through the writer."""
     values: dict[str, object] = {
         "layer": Layer.GRAPH,

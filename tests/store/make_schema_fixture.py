@@ -84,7 +84,9 @@ BY_HAND = {
     ],
     "job_ask": [f"('{JOB}', 0, 'p', 0, 0, '[]', {row_checksum(JOB, '0', 'p', PIECES)})"],
     "job_request": [f"('{JOB}', 0, 0, 1, 'sent', '', 1)"],
-    "batch": [f"('{JOB}', 1, 'tok', 'created', 1.0, 'batch_1', 'in_progress', 2.0, 1, 10, 10, '')"],
+    "batch": [
+        f"('{JOB}', 1, 'tok', 'created', 1.0, 'batch_1', 'in_progress', 2.0, 1, 10, 10, '')"
+    ],
     "stale_memory": ["('{memory}', 1)"],
     "occurrence": ["('o_one', '{memory}', '')"],
     "checkpoint": ["('c', 1.0, '{{}}')"],
@@ -114,12 +116,16 @@ def main() -> None:
             with closing(sqlite3.connect(database)) as connection:
                 if kind == "repository":
                     _fill_by_hand(connection)
-                (FOLDER / f"{number}.{kind}.sql").write_text("".join(_rows(connection)), "utf-8")
+                (FOLDER / f"{number}.{kind}.sql").write_text(
+                    "".join(_rows(connection)), "utf-8"
+                )
 
 
 def schema_digest(text: str) -> str:
     """Name a schema's SQL by what it creates: comments and spaces do not count."""
-    return hashlib.sha256(" ".join(re.sub(r"--[^\n]*", "", text).split()).encode()).hexdigest()[:32]
+    return hashlib.sha256(" ".join(re.sub(r"--[^\n]*", "", text).split()).encode()).hexdigest()[
+        :32
+    ]
 
 
 def _write_digest() -> None:
@@ -165,7 +171,9 @@ def _state(store: Store) -> None:
     say(store, "We name birds in English.", key="names")
     say(store, "We name birds in Latin.", key="names")
     prefer(store, "indent", "four spaces")
-    record_failure(store, text="ValueError: an egg is no int\n  heron.py:3", occurrence="o_first")
+    record_failure(
+        store, text="ValueError: an egg is no int\n  heron.py:3", occurrence="o_first"
+    )
 
 
 def _fill_by_hand(connection: sqlite3.Connection) -> None:

@@ -41,7 +41,12 @@ def write_older_store(
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA legacy_alter_table = ON")
-        pieces = [*script.tables.values(), rows, *script.others, *_sections_back_to(number, shape)]
+        pieces = [
+            *script.tables.values(),
+            rows,
+            *script.others,
+            *_sections_back_to(number, shape),
+        ]
         connection.executescript("\n".join(["BEGIN;", *pieces, "COMMIT;"]))
         connection.execute(f"PRAGMA application_id = {SCHEMA.application_id}")
         connection.execute(f"PRAGMA user_version = {number}")
@@ -96,7 +101,10 @@ def kept_rows(connection: sqlite3.Connection, columns: dict[str, str]) -> Rows:
 
 def common_columns(path: Path) -> dict[str, str]:
     """Return the columns that each table has both in this store and in today's schema."""
-    with closing(database.open_in_memory(SCHEMA)) as today, closing(sqlite3.connect(path)) as older:
+    with (
+        closing(database.open_in_memory(SCHEMA)) as today,
+        closing(sqlite3.connect(path)) as older,
+    ):
         columns = {}
         for table in (*KEPT_WHOLE.split(), "memory"):
             names = [

@@ -30,7 +30,12 @@ def finish(
 
 
 def record_turn(
-    store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0
+    store: Store,
+    task: str,
+    *,
+    answer: str | None = "done",
+    thread: str = "s_1",
+    now: float = 100.0,
 ) -> str:
     """Record a whole turn."""
     identifier = begin(store, Turn(task=task, thread=thread), now=now)

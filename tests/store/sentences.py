@@ -136,8 +136,14 @@ def _synonym(text: str, chance: random.Random) -> str:
 def _clauses(text: str, chance: random.Random) -> str:
     """Move a clause that starts at a comma or a marker to the front."""
     body = text.rstrip(".")
-    cut = re.search(r",? (?=(?:when|if|because|while|before|after|unless|until|although) )", body)
-    if cut is None or len(body[: cut.start()].split()) < 3 or re.search(r"[,.;:!?()\[\]`]", body):
+    cut = re.search(
+        r",? (?=(?:when|if|because|while|before|after|unless|until|although) )", body
+    )
+    if (
+        cut is None
+        or len(body[: cut.start()].split()) < 3
+        or re.search(r"[,.;:!?()\[\]`]", body)
+    ):
         return text
     return f"{body[cut.end() :]}, {body[: cut.start()]}"
 

@@ -54,7 +54,12 @@ def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> N
     """B06: summary, goals, names, files, open tasks, notes, tone and memories round-trip
     unchanged."""
     saved = checkpoints.save_checkpoint(
-        store.connection, "one", thread=thread, notes=["mind the gap"], persona="formal", now=10.0
+        store.connection,
+        "one",
+        thread=thread,
+        notes=["mind the gap"],
+        persona="formal",
+        now=10.0,
     )
     assert checkpoints.load_checkpoint(store.connection, "one") == saved
     assert (saved.branch, saved.goals, saved.entities) == (
@@ -118,7 +123,8 @@ def test_no_secret_is_kept_in_a_checkpoint(store: Store, thread: str) -> None:
         store.connection, name, thread=thread, notes=[SECRET], goals=[SECRET], now=1.0
     )
     assert (
-        SECRET not in repr(saved) and checkpoints.load_checkpoint(store.connection, name) == saved
+        SECRET not in repr(saved)
+        and checkpoints.load_checkpoint(store.connection, name) == saved
     )
     assert not [row for row in store.connection.iterdump() if SECRET in row]
 

@@ -65,7 +65,9 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
     now = [*above, *body]
     span, length = body[first - 1 : last], last - first
     places = [
-        (n, n + length) for n in range(1, len(now) - length + 1) if now[n - 1 : n + length] == span
+        (n, n + length)
+        for n in range(1, len(now) - length + 1)
+        if now[n - 1 : n + length] == span
     ]
     expected = places[0] if len(places) == 1 else None
     if (first, last) in places:

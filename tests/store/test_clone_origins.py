@@ -17,7 +17,9 @@ def repository(place: Path, origin: str, *, blank_lines: int = 0) -> Path:
     """Make a folder whose git config states an origin."""
     folder = place / ".git"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config").write_text("\n" * blank_lines + f'[remote "origin"]\n\turl = {origin}\n')
+    (folder / "config").write_text(
+        "\n" * blank_lines + f'[remote "origin"]\n\turl = {origin}\n'
+    )
     return place
 
 
@@ -38,7 +40,9 @@ def test_a_config_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
 def test_no_address_is_kept(tmp_path: Path) -> None:
     """An address may hold a password: its hash is kept, in a private file."""
     clone = repository(tmp_path / "clone", ADDRESS)
-    assert list(clone_origins([clone], user_data_dir=tmp_path)) == [(clone, origin_mark(ADDRESS))]
+    assert list(clone_origins([clone], user_data_dir=tmp_path)) == [
+        (clone, origin_mark(ADDRESS))
+    ]
     kept = tmp_path / FILE
     assert "secret-word" not in kept.read_text() and "host.example" not in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600

@@ -23,7 +23,10 @@ def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: St
     file.write_text(CODE.replace("n + 1", "n + 2"))
     assert refresh(store).stale == (memory.id,)
     stale = store.memories([memory.id])[memory.id]
-    assert (stale.status, stale.content_hash == memory.content_hash) == (MemoryStatus.STALE, False)
+    assert (stale.status, stale.content_hash == memory.content_hash) == (
+        MemoryStatus.STALE,
+        False,
+    )
     assert store.texts(store.pool())[memory.id].startswith(memory_views.STALE_MARK)
     assert memory_rows.stale_memory_ids(store.connection) == {memory.id}
     file.write_text(CODE)
@@ -146,7 +149,9 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
         MemoryStatus.SUPERSEDED,
         new.id,
     )
-    assert memory_writer.with_status(memories[old.id], MemoryStatus.SUPERSEDED) == memories[old.id]
+    assert (
+        memory_writer.with_status(memories[old.id], MemoryStatus.SUPERSEDED) == memories[old.id]
+    )
     assert memories[new.id].status is MemoryStatus.ACTIVE
 
 
@@ -159,7 +164,9 @@ def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
     refresh(store)
     with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
         assert salvage_store(store.path, target).kept["citations"] == 1
-        named = target.execute("SELECT name FROM mention WHERE source = ?", (memory.id,)).fetchall()
+        named = target.execute(
+            "SELECT name FROM mention WHERE source = ?", (memory.id,)
+        ).fetchall()
         assert named == [("a.py",)]
         assert refresh_evidence(target, store.root, now=NOW).stale == (memory.id,)
         file.write_text(CODE)

@@ -63,8 +63,12 @@ def test_the_events_of_failures(store: Store) -> None:
     """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads
     contain no text."""
     for number in range(4):
-        record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
-        record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
+        record_failure(
+            store, text=error(number), seen_at=float(number), occurrence=f"run {number}"
+        )
+        record_failure(
+            store, text=error(number), seen_at=float(number), occurrence=f"run {number}"
+        )
     event_counts = Counter(event.name.value for event in list_events(store.connection))
     assert (
         event_counts["failure.recorded"],
@@ -137,7 +141,9 @@ def test_a_resolution_reaches_the_pattern(store: Store) -> None:
 def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
     """An archived failure that occurs again is active, with its count."""
     memory = record_failure(store, text=error(1), seen_at=1.0).memory
-    store.connection.execute("UPDATE memory_row SET status = 'archived' WHERE id = ?", (memory.id,))
+    store.connection.execute(
+        "UPDATE memory_row SET status = 'archived' WHERE id = ?", (memory.id,)
+    )
     reactivated = record_failure(store, text=error(2), seen_at=2.0).memory
     assert (reactivated.status, reactivated.details.occurrences) == (MemoryStatus.ACTIVE, 2)
 

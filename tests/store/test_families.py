@@ -68,9 +68,13 @@ def test_a_secret_without_a_form_is_found_where_its_place_tells(family: str) -> 
 
 def test_families_searched_together_lose_what_each_would_lose() -> None:
     """What `find_literals` keeps for a file redacts each of its parts as if it were alone."""
-    texts = [filled(form, 1)[0] for part in ("bare", "named") for form in families(part).values()]
+    texts = [
+        filled(form, 1)[0] for part in ("bare", "named") for form in families(part).values()
+    ]
     literals = find_literals(texts, prose=False)
-    assert [redact(text, literals=literals) for text in texts] == [redact(text) for text in texts]
+    assert [redact(text, literals=literals) for text in texts] == [
+        redact(text) for text in texts
+    ]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def follow(
 def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
     """Index files with these entities; `path::entity` -> id."""
     memories = {
-        path: tuple(function(name, path=path) for name in names) for path, names in files.items()
+        path: tuple(function(name, path=path) for name in names)
+        for path, names in files.items()
     }
     indexed = [
         encode_file(FileStamp(path, 1, 1, "h", "python"), file_memories)
@@ -57,7 +58,8 @@ def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> 
 def names(reached: tuple[ReachedNode, ...]) -> list[tuple[str, int]]:
     """Return what was reached, with its distance."""
     return [
-        (node.path + ("::" + node.entity if node.entity else ""), node.distance) for node in reached
+        (node.path + ("::" + node.entity if node.entity else ""), node.distance)
+        for node in reached
     ]
 
 
@@ -198,7 +200,9 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
     assert [node.id for node in follow(store, "related", "a.py")] == [decision.id]
     assert [node.id for node in follow(store, "related", "a.py::f")] == [decision.id]
     assert follow(store, "related", "b.py::g") == ()
-    assert [(node.id, node.ties) for node in follow(store, "related", "b.py")] == [(decision.id, 2)]
+    assert [(node.id, node.ties) for node in follow(store, "related", "b.py")] == [
+        (decision.id, 2)
+    ]
     assert follow(store, "affected", "a.py") == follow(store, "deps", decision.id) == ()
 
 

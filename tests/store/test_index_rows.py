@@ -36,9 +36,13 @@ def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> 
     assert second == index_rows.IndexChanges(added=1, changed=1, removed=1)
 
 
-def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.Connection) -> None:
+def test_memories_of_other_sources_at_a_path_are_left_alone(
+    connection: sqlite3.Connection,
+) -> None:
     """The index replaces its own memories; a decision that names a file stays."""
-    decision = function("d", layer=Layer.PROJECT, kind=Kind.DECISION, source=MemorySource.EXPLICIT)
+    decision = function(
+        "d", layer=Layer.PROJECT, kind=Kind.DECISION, source=MemorySource.EXPLICIT
+    )
     with transaction(connection):
         memory_writer.put_memories(connection, [decision])
     replace(connection, file("a.py", function("f")))
@@ -62,7 +66,9 @@ def test_what_is_due_adds_up_until_linked(connection: sqlite3.Connection) -> Non
     assert not index_rows.links_due(connection)
 
 
-def test_an_edit_that_defines_nothing_new_makes_no_name_due(connection: sqlite3.Connection) -> None:
+def test_an_edit_that_defines_nothing_new_makes_no_name_due(
+    connection: sqlite3.Connection,
+) -> None:
     """Editing a body leaves other files' edges unchanged."""
     replace(connection, file("a.py", function("f")))
     with transaction(connection):
@@ -111,7 +117,9 @@ def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("torn", ['{"paths": [', "[]", "5"])
-def test_a_list_that_makes_no_sense_is_damage(connection: sqlite3.Connection, torn: str) -> None:
+def test_a_list_that_makes_no_sense_is_damage(
+    connection: sqlite3.Connection, torn: str
+) -> None:
     """The list of files to link is valid, or damage."""
     index_rows.write_index_meta(connection, "links_due", torn)
     with pytest.raises(StoreDamaged, match="is invalid"):

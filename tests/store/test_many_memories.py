@@ -65,7 +65,8 @@ SAID = st.one_of(
 
 @settings(deadline=None, max_examples=6)
 @given(
-    texts=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3)
+    texts=st.lists(SAID, min_size=5, max_size=5),
+    links=st.lists(SAID.filter(str.strip), max_size=3),
 )
 def test_all_that_is_kept_is_read_back(texts: list[str], links: list[str]) -> None:
     """A12, P06: snapshots and exported lines of any length round-trip through their own
@@ -101,7 +102,8 @@ def test_all_that_is_kept_is_read_back(texts: list[str], links: list[str]) -> No
     with two_stores() as (_, third):
         assert len(import_lines(third, "\n".join(lines).encode()).added) == len(lines)
         back = {
-            json.loads(line)["id"]: json.loads(line) for line in export_lines(third, MemoryFilter())
+            json.loads(line)["id"]: json.loads(line)
+            for line in export_lines(third, MemoryFilter())
         }
         for line in map(json.loads, lines):
             shown = redact_said(line["text"]).text
@@ -175,7 +177,8 @@ def test_saying_much_is_linear(store: Store) -> None:
         for step in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
     ]
     assert any(
-        "memory_by_words (layer=? AND kind=? AND <expr>>? AND <expr><?)" in step for step in plans
+        "memory_by_words (layer=? AND kind=? AND <expr>>? AND <expr><?)" in step
+        for step in plans
     ), plans
     assert any("memory_one_active_by_key" in step for step in plans), plans
     assert not [step for step in plans if step.startswith("SCAN memory")], plans

@@ -4,7 +4,14 @@ from tests.store.conftest import function, put
 from tests.store.generated_secrets import SECRET
 from xscore.platform import database
 from xscore.platform.hashing import content_hash
-from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    CodeFacts,
+    Kind,
+    Layer,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.store import memory_writer
 from xscore.store.lookup import find_memories
 from xscore.store.store import Store
@@ -61,7 +68,8 @@ def test_the_id_is_stable_over_edits() -> None:
     do."""
     first = function()
     assert (
-        function(text="def f(): return 2", title="x", start_line=90, updated_at=99.0).id == first.id
+        function(text="def f(): return 2", title="x", start_line=90, updated_at=99.0).id
+        == first.id
     )
     different = [
         function("g"),

@@ -114,7 +114,10 @@ def _kill_at(path: Path, number: int) -> None:
     with closing(connect_store(path)) as connection:
         assert kept_rows(connection, columns) == before
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert [name.partition("/")[2] for name in copies(path)] in (["memory.db", "schema-1.txt"], [])
+    assert [name.partition("/")[2] for name in copies(path)] in (
+        ["memory.db", "schema-1.txt"],
+        [],
+    )
 
 
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +155,10 @@ def test_dangling_rows_are_damage_and_nothing_is_migrated(path: Path) -> None:
 
 
 OTHER_NUMBERS = [
-    (number, named) for number in (*NUMBERS, SCHEMA.version) for named in NUMBERS if number != named
+    (number, named)
+    for number in (*NUMBERS, SCHEMA.version)
+    for named in NUMBERS
+    if number != named
 ]
 
 
@@ -278,7 +284,9 @@ def test_an_encrypted_store_and_its_copy_stay_encrypted(
     assert not encryption.encrypt_store(path, user_data_dir=user_dir).removed
 
 
-def test_a_newer_encrypted_store_is_named_and_left_alone(tmp_path: Path, user_dir: Path) -> None:
+def test_a_newer_encrypted_store_is_named_and_left_alone(
+    tmp_path: Path, user_dir: Path
+) -> None:
     """What its header hides, its first page says; the file is not changed."""
     path = tmp_path / "memory.db"
     connect_store(path).close()
@@ -340,7 +348,9 @@ def test_an_open_store_that_is_migrated_takes_no_more_writes(
     with closing(connect_store(path)) as older:
         raise_schema(
             monkeypatch,
-            lambda connection: connection.execute("ALTER TABLE meta RENAME COLUMN value TO worth"),
+            lambda connection: connection.execute(
+                "ALTER TABLE meta RENAME COLUMN value TO worth"
+            ),
         )
         with closing(connect_store(path)) as newer:
             assert database.migration_of(newer) is not None

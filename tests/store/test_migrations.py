@@ -30,7 +30,10 @@ from xscore.store.vector_rows import read_sketches
 from xscore.store.working_session import load_session
 
 OLDER = [
-    (number, shape) for number in NUMBERS if number < SCHEMA.version for shape in shapes_of(number)
+    (number, shape)
+    for number in NUMBERS
+    if number < SCHEMA.version
+    for shape in shapes_of(number)
 ]
 
 
@@ -44,7 +47,9 @@ def objects(connection: sqlite3.Connection) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("number", "shape"), OLDER)
 @pytest.mark.parametrize("kind", ["repository", "user"])
-def test_every_older_store_comes_over_whole(path: Path, number: int, shape: str, kind: str) -> None:
+def test_every_older_store_comes_over_whole(
+    path: Path, number: int, shape: str, kind: str
+) -> None:
     """What was stated, judged, paid and asked is there row by row; the schema is that of a new
     store."""
     write_older_store(path, number, kind=kind, shape=shape)
@@ -74,7 +79,8 @@ def test_judgments_of_an_older_store_count(path: Path, number: int, shape: str) 
     with closing(connect_store(path)) as connection:
         (names,) = connection.execute("SELECT turn_key, judge, sample FROM query").fetchall()
         hashes = [
-            row[0] for row in connection.execute("SELECT hash FROM content ORDER BY id").fetchall()
+            row[0]
+            for row in connection.execute("SELECT hash FROM content ORDER BY id").fetchall()
         ]
         judged = read_judgments(connection, names, hashes)
     assert len(judged) == 6

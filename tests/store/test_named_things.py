@@ -9,7 +9,9 @@ from xscore.store.named_things import MOST_NAMED, NamedKind, named_things
 
 def named(text: str) -> list[tuple[str, str]]:
     """Return kind and name of what a text names; of a version also the number."""
-    return [(thing.kind, f"{thing.name} {thing.version}".strip()) for thing in named_things(text)]
+    return [
+        (thing.kind, f"{thing.name} {thing.version}".strip()) for thing in named_things(text)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,10 @@ def named(text: str) -> list[tuple[str, str]]:
         ("run `make lint`", [("command", "make lint")]),
         ("use Django 4.2 here", [("version", "Django 4.2")]),
         ("Python >= 3.11", [("version", "Python 3.11")]),
-        ("```sh\n$ npm test && make x  # y\n```", [("command", "npm test"), ("command", "make x")]),
+        (
+            "```sh\n$ npm test && make x  # y\n```",
+            [("command", "npm test"), ("command", "make x")],
+        ),
     ],
 )
 def test_names_are_seen(text: str, things: list[tuple[str, str]]) -> None:

@@ -120,7 +120,9 @@ BASES = (
     st.dictionaries(
         st.text("abcdef", min_size=1, max_size=4),
         st.tuples(
-            st.sampled_from(BASES), st.lists(st.sampled_from(ORDER), max_size=3), st.integers(0, 99)
+            st.sampled_from(BASES),
+            st.lists(st.sampled_from(ORDER), max_size=3),
+            st.integers(0, 99),
         ).map(lambda drawn: edited(drawn[0], drawn[1], random.Random(drawn[2]))),
         max_size=12,
     ),
@@ -190,4 +192,6 @@ def test_a_long_text_with_its_clauses_in_another_order_is_found() -> None:
     found."""
     lines = [f"Step{at} takes the w{at} before the v{at}." for at in range(60)]
     assert is_near_duplicate(" ".join(lines), " ".join(lines[30:] + lines[:30]))
-    assert is_near_duplicate(" ".join(lines), " ".join([*lines[40:], *lines[20:40], *lines[:20]]))
+    assert is_near_duplicate(
+        " ".join(lines), " ".join([*lines[40:], *lines[20:40], *lines[:20]])
+    )

@@ -120,7 +120,12 @@ def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise()
         (Kind.FUNCTION, line),
     ):
         memory, count = memory_writer.make_memory(
-            layer=Layer.VECTOR, kind=kind, title="t", text=line, path="a", source=MemorySource.INDEX
+            layer=Layer.VECTOR,
+            kind=kind,
+            title="t",
+            text=line,
+            path="a",
+            source=MemorySource.INDEX,
         )
         assert (memory.text, count) == (clean, int(clean != line))
 
@@ -133,7 +138,10 @@ def test_failures_and_imported_lines_follow_the_setting(
     make_repo: MakeRepo, tmp_path: Path, allowed: bool
 ) -> None:
     """An address in an error, its cause, its fix or an imported line is kept only if allowed."""
-    root, settings = find_root(make_repo({"a.py": "x = 1\n"})), MemorySettings(allow_pii=allowed)
+    root, settings = (
+        find_root(make_repo({"a.py": "x = 1\n"})),
+        MemorySettings(allow_pii=allowed),
+    )
     with Store.open(root, user_data_dir=tmp_path / "data", settings=settings) as store:
         met = failures.record_failure(
             store,

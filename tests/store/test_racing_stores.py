@@ -96,7 +96,9 @@ def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Sto
     assert (after.occurrences, after.resolution) == (2, "restart")
 
 
-def test_two_stores_of_one_layer_take_the_locks_in_one_order(store: Store, second: Store) -> None:
+def test_two_stores_of_one_layer_take_the_locks_in_one_order(
+    store: Store, second: Store
+) -> None:
     """Imports that write both databases at once never wait for each other: neither ends as
     locked."""
     prefer(store, "k", "v", now=1.0)
@@ -131,4 +133,7 @@ def test_the_users_database_is_taken_first_and_committed_last(store: Store) -> N
         with store.transaction(layers):
             pass
     said_ = [line for line in said_ if "PRAGMA" not in line]
-    assert said_ == ["user BEGIN IMMEDIATE", "own BEGIN IMMEDIATE", "own COMMIT", "user COMMIT"] * 3
+    assert (
+        said_
+        == ["user BEGIN IMMEDIATE", "own BEGIN IMMEDIATE", "own COMMIT", "user COMMIT"] * 3
+    )

@@ -106,7 +106,9 @@ def test_a_store_that_is_opened_while_it_is_rebuilt_stays_whole(
                 opening.open_store(store_dir, user_data_dir=user_dir, trust=False)
             ) as connection:
                 assert (
-                    connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+                    connection.execute(
+                        "SELECT value FROM meta WHERE key = 'store_id'"
+                    ).fetchone()
                     == name
                 )
             opened += 1
@@ -138,7 +140,9 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
     with closing(connect_store(damaged)) as connection:
         write_judgments(connection, [Judgment("a", 0.9, "why"), Judgment("b", 0.1)])
     with closing(sqlite3.connect(damaged)) as plain:
-        plain.executescript("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON;" + DOUBLED)
+        plain.executescript(
+            "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON;" + DOUBLED
+        )
     with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
         salvaged = salvage_store(damaged, target)
         judgments = read_judgments(target, NAMES)
@@ -207,7 +211,9 @@ def test_rows_of_a_store_without_a_readable_id_come_over_on_the_users_word(
     damage_the_id(store_dir)
     rebuilt = rebuild.rebuild_store(store_dir, user_data_dir=user_dir, trust=trust)
     assert (rebuilt.salvaged is not None) is trust
-    with closing(opening.open_store(store_dir, user_data_dir=user_dir, trust=False)) as connection:
+    with closing(
+        opening.open_store(store_dir, user_data_dir=user_dir, trust=False)
+    ) as connection:
         kept = read_judgments(connection, NAMES)
     assert bool(kept) is trust
 

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
-from tests.store.generated_secrets import ASSIGNMENTS, PROSE, SAID, SecretGenerator, provider_keys
+from tests.store.generated_secrets import (
+    ASSIGNMENTS,
+    PROSE,
+    SAID,
+    SecretGenerator,
+    provider_keys,
+)
 from xscore.store.redaction import find_literals, redact
 
 SEEDS = range(20)
@@ -241,13 +247,21 @@ fragment = st.one_of(
     ),
     forged.map(lambda forge: forge.pem("PRIVATE KEY")[0]),
     forged.map(lambda forge: " ".join(provider_keys(forge).values())),
-    st.sampled_from(["İ", "ß", "pass\u212aey api_\u212aey=", "\ud800", "\x00", "\r\n", "\u2028"]),
-    st.sampled_from(["\x1b[31m", "\x1b", "\u0301", "user = bob, password = ", "password=" * 40]),
+    st.sampled_from(
+        ["İ", "ß", "pass\u212aey api_\u212aey=", "\ud800", "\x00", "\r\n", "\u2028"]
+    ),
+    st.sampled_from(
+        ["\x1b[31m", "\x1b", "\u0301", "user = bob, password = ", "password=" * 40]
+    ),
 )
 
 
-@given(texts=st.lists(st.lists(fragment, max_size=4).map("".join), max_size=4), prose=st.booleans())
-def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
+@given(
+    texts=st.lists(st.lists(fragment, max_size=4).map("".join), max_size=4), prose=st.booleans()
+)
+def test_texts_searched_together_lose_what_each_would_lose(
+    texts: list[str], prose: bool
+) -> None:
     """The literals of a whole file apply to its parts: exactly the same is redacted."""
     literals = find_literals(texts, prose=prose)
     assert [redact(text, prose=prose, literals=literals) for text in texts] == [

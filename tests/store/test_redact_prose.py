@@ -38,7 +38,8 @@ def test_what_only_names_a_password_takes_any_value(form: str, secret: str) -> N
 
 @pytest.mark.parametrize("form", ONLY_PASSWORDS)
 @pytest.mark.parametrize(
-    "reference", ["$DB_PASS", "${X}", "{{ vault_pass }}", "<password>", "%PW%", "password", "***"]
+    "reference",
+    ["$DB_PASS", "${X}", "{{ vault_pass }}", "<password>", "%PW%", "password", "***"],
 )
 def test_a_reference_to_a_password_is_none(form: str, reference: str) -> None:
     """Beside the same names a variable, a template or a placeholder stays."""
@@ -109,7 +110,9 @@ def test_a_space_of_another_width_hides_no_password(space: str) -> None:
     """Pages and word processors write them; the text keeps its own."""
     line = f'price: 9{space}EUR; password{space}={space}"Tr0ub4dor&3xyz"'
     redacted = redact(line, prose=True)
-    assert redacted.count == 1 and redacted.text.startswith(f"price: 9{space}EUR; password{space}=")
+    assert redacted.count == 1 and redacted.text.startswith(
+        f"price: 9{space}EUR; password{space}="
+    )
     assert "Tr0ub4dor" not in redacted.text
     assert not find_literals([line], prose=True).is_clean
 
@@ -120,7 +123,9 @@ def test_the_port_of_a_database_is_no_password() -> None:
     assert redact(line.format("Hunter22x")).text == line.format("<SECRET:password>")
 
 
-@pytest.mark.parametrize("line", ["password: Uint8Array", "f(token: OAuth2Token, salt: string)"])
+@pytest.mark.parametrize(
+    "line", ["password: Uint8Array", "f(token: OAuth2Token, salt: string)"]
+)
 def test_types_stay_in_documents(line: str) -> None:
     """A README shows signatures, too."""
     assert redact(line, prose=True).text == line

@@ -56,18 +56,26 @@ def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> N
         ).fetchall()
         assert view == [("Anna Arch",), ("Bo <<PII:email>>",)]
         assert (
-            update_memory(store, by_git.id, MemoryChange(author="Di")).memory.details.author == "Di"
+            update_memory(store, by_git.id, MemoryChange(author="Di")).memory.details.author
+            == "Di"
         )
-        exported = {memory.details.author for memory in exported_memories(store, MemoryFilter())}
+        exported = {
+            memory.details.author for memory in exported_memories(store, MemoryFilter())
+        }
         assert exported == {"Di", "Bo <<PII:email>>", ""}
 
 
 def test_a_scope_stays_until_another_is_named(store: Store) -> None:
     """A02: the same words keep their scope; a key may hold one value in each scope."""
-    wide = remember(store, Statement(text="use tabs", key="indent", scope=MemoryScope.WORKSPACE))
+    wide = remember(
+        store, Statement(text="use tabs", key="indent", scope=MemoryScope.WORKSPACE)
+    )
     repeated = remember(store, Statement(text="use tabs", key="indent"))
     narrow = remember(store, Statement(text="use spaces", key="indent"))
-    assert (repeated.memory.id, repeated.memory.scope) == (wide.memory.id, MemoryScope.WORKSPACE)
+    assert (repeated.memory.id, repeated.memory.scope) == (
+        wide.memory.id,
+        MemoryScope.WORKSPACE,
+    )
     assert (narrow.memory.scope, narrow.superseded) == (MemoryScope.REPOSITORY, ())
     moved = remember(
         store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)
@@ -142,7 +150,9 @@ def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store
 def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
     """A changed text is another content with the same id; unnamed fields stay."""
     before = decide(store, "use A", because="fast", key="k", importance=0.3, now=1.0).memory
-    updated = update_memory(store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0)
+    updated = update_memory(
+        store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0
+    )
     after = memory_by_id(store, before.id)
     assert (updated.became, updated.memory) == (StatementEffect.UPDATED, after)
     assert after.text == "use B\n\nBecause: fast"
@@ -202,7 +212,10 @@ def test_no_secret_comes_in(store: Store) -> None:
     same = decide(store, f"key = '{SECRET[:-1]}A'", now=2.0)
     assert same.memory.id == remembered.memory.id
     update_memory(
-        store, remembered.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0
+        store,
+        remembered.memory.id,
+        MemoryChange(text=f"token {SECRET}", because=SECRET),
+        now=3.0,
     )
     assert SECRET not in "".join(store.connection.iterdump())
 
@@ -268,7 +281,9 @@ def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
     ).memory
     assert mine.scope is MemoryScope.GLOBAL
     assert mine.content_hash != project_memory.content_hash
-    assert store.connection.execute("SELECT id FROM memory").fetchall() == [(project_memory.id,)]
+    assert store.connection.execute("SELECT id FROM memory").fetchall() == [
+        (project_memory.id,)
+    ]
     assert {memory.id for memory in filter_memories(store, MemoryFilter())} == {
         mine.id,
         project_memory.id,
@@ -306,12 +321,17 @@ def test_words_and_their_tail_come_apart_again(
     memory, redacted = memory_from_statement(statement, merge_details(statement), now=1.0)
     if not redacted:
         assert statement_text(memory) == words.strip().encode("utf-8", "replace").decode()
-    assert memory_from_statement(statement, merge_details(statement), now=9.0)[0].id == memory.id
+    assert (
+        memory_from_statement(statement, merge_details(statement), now=9.0)[0].id == memory.id
+    )
     assert memory.source is MemorySource.EXPLICIT
 
 
 FORGE = SecretGenerator(17)
-SECRETS = [*provider_keys(FORGE).values(), *(form.format(FORGE.password()) for form in ASSIGNMENTS)]
+SECRETS = [
+    *provider_keys(FORGE).values(),
+    *(form.format(FORGE.password()) for form in ASSIGNMENTS),
+]
 PARTS = st.one_of(
     st.sampled_from([*SECRETS, "vault", "password=", "token:", "me@example.org"]),
     st.text(max_size=9),

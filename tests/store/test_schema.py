@@ -101,7 +101,9 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
         " 'h')"
     )
     attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
-    store.connection.execute("UPDATE memory_row SET attrs = ? WHERE kind = 'decision'", (attrs,))
+    store.connection.execute(
+        "UPDATE memory_row SET attrs = ? WHERE kind = 'decision'", (attrs,)
+    )
 
     def rows(sql: str) -> list[tuple[object, ...]]:
         return list(store.connection.execute(sql).fetchall())
@@ -191,7 +193,9 @@ def test_a_turn_finds_its_exchanges_by_an_index(store: Store, statements: list[s
     assert scans(store.connection, statements) == []
 
 
-def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, statements: list[str]) -> None:
+def test_an_erasure_finds_what_goes_along_by_an_index(
+    store: Store, statements: list[str]
+) -> None:
     """P06: only the search for lines that others share must read all memories."""
     (exchange,) = latest_exchanges(store.connection, "s_1", 3)
     erasure_plan.plan_erasure(store.connection, [exchange.id])

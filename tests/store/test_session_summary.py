@@ -53,16 +53,18 @@ def test_a_task_that_was_cut_short_is_left_to_do() -> None:
     is done."""
     entries = [entry("one", state="running", number=1), entry("two", state="failed", number=2)]
     assert summarise_entries(entries).pending == ("one", "two")
-    assert summarise_entries([*entries, entry("one", "Answered.", number=3)]).pending == ("two",)
+    assert summarise_entries([*entries, entry("one", "Answered.", number=3)]).pending == (
+        "two",
+    )
 
 
 def test_the_goal_is_the_one_named_or_the_first_task() -> None:
     """B06: `Goal:` lines are goals; otherwise the first task is; a caller's own replace both."""
     plain = [entry("mend the pump", "ok", number=1), entry("why?", "so", number=2)]
     assert summarise_entries(plain).goals == ("mend the pump",)
-    assert summarise_entries([*plain, entry("Goal: dry feet\nand now?", "ok", number=3)]).goals == (
-        "dry feet",
-    )
+    assert summarise_entries(
+        [*plain, entry("Goal: dry feet\nand now?", "ok", number=3)]
+    ).goals == ("dry feet",)
     assert summarise_entries(plain, goals=["another"]).goals == ("another",)
 
 
@@ -70,7 +72,10 @@ def test_tasks_come_with_their_outcome_and_the_last_line_of_their_errors() -> No
     """B02: an answer's first sentence is its outcome, without headings; an error's is its last
     line."""
     failed = entry(
-        "fix it", "## Found it. It leaks.", errors="Traceback\n  x\nValueError: no water", number=1
+        "fix it",
+        "## Found it. It leaks.",
+        errors="Traceback\n  x\nValueError: no water",
+        number=1,
     )
     assert (
         summarise_entries([failed]).text.splitlines()[2]
@@ -103,7 +108,8 @@ def test_a_memory_is_named_by_id_by_whole_name_or_by_what_looks_like_code() -> N
 def test_a_summary_stays_small_and_loses_no_task(turns: list[tuple[str, str, str]]) -> None:
     """B01, B02: the text is always bounded, and each task is shown or counted."""
     entries = [
-        entry(task, answer, state=state, number=n) for n, (task, answer, state) in enumerate(turns)
+        entry(task, answer, state=state, number=n)
+        for n, (task, answer, state) in enumerate(turns)
     ]
     summary = summarise_entries(entries, earlier=3)
     bound = SUMMARY_TOKENS + tokens.estimate(3 * MOST_LINES * (LINE_CHARS + 4) + 4 * LINE_CHARS)

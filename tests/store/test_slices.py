@@ -34,7 +34,9 @@ def test_what_knows_each_other_is_one_group() -> None:
         assert all(len({node.partition("/")[0] for node in group}) == 1 for group in groups)
 
 
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.floats(0.01, 9)), max_size=60))
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.floats(0.01, 9)), max_size=60)
+)
 def test_every_node_is_in_one_group(links: list[tuple[int, int, float]]) -> None:
     """Whatever the graph, also one without links."""
     graph: Graph = {str(node): {} for node in range(13)}

@@ -65,7 +65,9 @@ def test_a_removal_reaches_the_copy(store: Store, user_dir: Path) -> None:
     identifier = decide(store, "The heron keeps the books").memory.id
     stated_copy.update_copy(source_of(store))
     assert files_containing(user_dir)
-    remove_memory_rows(store.connection, read_removable(store.connection, [identifier]), now=20.0)
+    remove_memory_rows(
+        store.connection, read_removable(store.connection, [identifier]), now=20.0
+    )
     assert copied_stores.is_behind(source_of(store))
     stated_copy.update_copy(source_of(store))
     assert files_containing(user_dir) == [] and not source_of(store).copy_path.exists()

@@ -87,7 +87,11 @@ def test_without_user_learning_the_user_store_is_never_touched(
 
 def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:
     """A thread's exchanges are no candidates in its own turns, but are in other threads."""
-    put(store.connection, function("said", kind=Kind.EXCHANGE, layer=Layer.SESSION), thread="s_1")
+    put(
+        store.connection,
+        function("said", kind=Kind.EXCHANGE, layer=Layer.SESSION),
+        thread="s_1",
+    )
     put(store.connection, function("code"), thread="")
     names = {
         thread: {candidate.entity for candidate in store.pool(thread=thread)}
@@ -167,11 +171,15 @@ def test_slots_are_kept_by_profile(store: Store) -> None:
     assert load_pack_slots(store.connection, "p2") == {"m_a": ("k9", 5)}
 
 
-def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user_dir: Path) -> None:
+def test_the_secret_belongs_to_user_and_store(
+    store: Store, tmp_path: Path, user_dir: Path
+) -> None:
     """Reopening gives the same secret; another store or user has another."""
     with Store.open(store.root, user_data_dir=user_dir) as reopened:
         assert reopened.secret == store.secret
-    with Store.open(store.root, user_data_dir=tmp_path / "other_user", trust=True) as other_users:
+    with Store.open(
+        store.root, user_data_dir=tmp_path / "other_user", trust=True
+    ) as other_users:
         assert other_users.secret != store.secret
     (tmp_path / "second").mkdir()
     with Store.open(find_root(tmp_path / "second"), user_data_dir=user_dir) as second:

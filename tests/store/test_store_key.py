@@ -80,9 +80,13 @@ def test_the_keyring_keeps_the_key_where_there_is_one(
     path = make_encrypted_store(tmp_path / "r", user_dir)
     ((service, account), key), *further_keys = ring.kept.items()
     assert (service, further_keys) == ("xscore", [])
-    assert account == sqlite_drivers.read_note(path) == encrypted_sqlite.key_id(bytes.fromhex(key))
+    assert (
+        account == sqlite_drivers.read_note(path) == encrypted_sqlite.key_id(bytes.fromhex(key))
+    )
     assert not [
-        file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()
+        file
+        for file in tmp_path.rglob("*")
+        if file.is_file() and key.encode() in file.read_bytes()
     ]
     make_encrypted_store(tmp_path / "s", user_dir)
     assert len(ring.kept) == 1

@@ -19,7 +19,9 @@ from xscore.store.term_vectors import (
 
 def entries(vector: bytes) -> dict[int, tuple[int, int]]:
     """Decode a vector: hash -> (frequency, fields)."""
-    return {term: (frequency, fields) for term, frequency, fields in TERM_ENTRY.iter_unpack(vector)}
+    return {
+        term: (frequency, fields) for term, frequency, fields in TERM_ENTRY.iter_unpack(vector)
+    }
 
 
 def hash_of(word: str) -> int:

@@ -44,7 +44,9 @@ def test_a_copied_store_is_refused_with_two_ways_on(tmp_path: Path, user_dir: Pa
         assert "`xscore store rebuild`" in caught.value.hint
 
 
-def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_dir: Path) -> None:
+def test_a_store_put_in_the_place_of_ones_own_is_refused(
+    tmp_path: Path, user_dir: Path
+) -> None:
     """A known path does not vouch for another store: one brought by a branch is refused."""
     open_at(tmp_path / "mine", user_dir)
     open_at(tmp_path / "planted", tmp_path / "other_user")

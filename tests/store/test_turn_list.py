@@ -43,7 +43,9 @@ def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> 
         ("gone", "unfinished"),
         ("done", "done"),
     ]
-    kept = store.connection.execute("SELECT context FROM turn WHERE task = 'done'").fetchone()[0]
+    kept = store.connection.execute("SELECT context FROM turn WHERE task = 'done'").fetchone()[
+        0
+    ]
     assert '"process":""' in kept
 
 
@@ -67,7 +69,10 @@ def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
     assert (first.spent.calls, first.spent.attempts, first.spent.estimated) == (1, 2, True)
     assert (first.spent.usage.input_tokens, first.spent.usage.cached_input_tokens) == (20, 8)
     assert second.spent.cost_usd is None and not second.spent.estimated
-    assert [call.stage for call in calls_of_turn(store.connection, priced)] == ["judge", "primary"]
+    assert [call.stage for call in calls_of_turn(store.connection, priced)] == [
+        "judge",
+        "primary",
+    ]
     assert load_listed_turn(store.connection, priced, now=3.0) == first
 
 
@@ -188,7 +193,8 @@ def test_bytes_that_are_no_text_hide_no_turn(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["duration_s = 9e999", "started_at = 'soon'", "candidates = -1", "stage = 'merry'"]
+    "damage",
+    ["duration_s = 9e999", "started_at = 'soon'", "candidates = -1", "stage = 'merry'"],
 )
 def test_a_call_that_makes_no_sense_is_damage(store: Store, damage: str) -> None:
     """Every attempt of a turn is listed, or damage is named."""

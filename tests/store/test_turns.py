@@ -48,7 +48,12 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
         "",
     )
     finish(
-        store, identifier, "an answer", state=TurnState.PARTIAL, receipt='{"schema": 1}', now=6.0
+        store,
+        identifier,
+        "an answer",
+        state=TurnState.PARTIAL,
+        receipt='{"schema": 1}',
+        now=6.0,
     )
     done = turn_history.past_turn(store.connection, identifier)
     assert done is not None
@@ -116,7 +121,9 @@ def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
         "Answer: second",
     ], "judged without their tasks"
     assert [
-        str(event.name) for event in list_events(store.connection) if event.subject.startswith("m_")
+        str(event.name)
+        for event in list_events(store.connection)
+        if event.subject.startswith("m_")
     ] == [
         "memory.stored",
         "memory.updated",
@@ -130,7 +137,10 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
         record_turn(store, f"task {number}", now=100.0 + number)
     record_turn(store, "elsewhere", thread="s_2", now=500.0)
     exchanges = latest_exchanges(store.connection, "s_1", 2)
-    assert [memory.text.splitlines()[0] for memory in exchanges] == ["Task: task 4", "Task: task 3"]
+    assert [memory.text.splitlines()[0] for memory in exchanges] == [
+        "Task: task 4",
+        "Task: task 3",
+    ]
 
 
 def test_what_was_used_is_counted_and_told(store: Store) -> None:
@@ -139,7 +149,9 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     memory = function()
     put(store.connection, memory)
     identifier = begin(store, Turn(task="t"), "k", now=1.0)
-    verdict = SelectionOutcome((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
+    verdict = SelectionOutcome(
+        (memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0}
+    )
     finish(store, identifier, verdict=verdict, now=2.0)
     (used,) = find_memories(store, memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)

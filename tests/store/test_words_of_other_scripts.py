@@ -2,7 +2,13 @@
 
 import pytest
 
-from xscore.store.term_vectors import MOST_JOINED, query_terms, stem, text_terms, without_overlaps
+from xscore.store.term_vectors import (
+    MOST_JOINED,
+    query_terms,
+    stem,
+    text_terms,
+    without_overlaps,
+)
 
 
 def words_of(text: str) -> list[str]:

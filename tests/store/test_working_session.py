@@ -119,7 +119,11 @@ def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
         "also under a clock that was set back"
     )
     assert {session.thread for session in load_sessions(store.connection)} == {old, new}
-    for unknown, error in {"": NothingMatched, "nothing": NothingMatched, "s_": UsageError}.items():
+    for unknown, error in {
+        "": NothingMatched,
+        "nothing": NothingMatched,
+        "s_": UsageError,
+    }.items():
         with pytest.raises(error):
             switch_session(store.connection, unknown, branch="main", now=5.0)
 
@@ -184,7 +188,9 @@ def test_two_at_once_begin_the_same_session(store: Store, user_dir: Path) -> Non
     def begin() -> None:
         with Store.open(find_root(store.root.path), user_data_dir=user_dir) as own_store:
             barrier.wait()
-            thread_ids.add(work(own_store, "feat/new", f"task {threading.get_ident()}", now=1.0))
+            thread_ids.add(
+                work(own_store, "feat/new", f"task {threading.get_ident()}", now=1.0)
+            )
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
@@ -203,7 +209,9 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     record_turn(store, "paint it", answer="Painted.", thread=thread, now=2.0)
     kept = load_session(store.connection, thread)
     assert (
-        kept is not None and "mend the pump → Mended." in kept.summary and "oil it" in kept.summary
+        kept is not None
+        and "mend the pump → Mended." in kept.summary
+        and "oil it" in kept.summary
     )
     store.connection.execute(
         "DELETE FROM memory_row WHERE id = ?", (exchange_memory_id("key of mend the pump"),)
@@ -248,7 +256,8 @@ def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
 @settings(max_examples=25)  # each opens a store of its own
 @given(
     steps=st.lists(
-        st.sampled_from(["work a", "work b", "fresh a", "close", "back", "clock back"]), max_size=12
+        st.sampled_from(["work a", "work b", "fresh a", "close", "back", "clock back"]),
+        max_size=12,
     )
 )
 def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
@@ -262,7 +271,13 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
             now += -500.0 if step == "clock back" else 1.0
             if step.startswith(("work", "fresh")):
                 begun_threads.append(
-                    work(store, step[-1], f"{step} {now}", now=now, fresh=step.startswith("fresh"))
+                    work(
+                        store,
+                        step[-1],
+                        f"{step} {now}",
+                        now=now,
+                        fresh=step.startswith("fresh"),
+                    )
                 )
             elif step == "close" and begun_threads:
                 with database.transaction(store.connection):
@@ -270,7 +285,8 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
             elif step == "back" and begun_threads:
                 switch_session(store.connection, begun_threads[0], branch="a", now=now)
                 assert (
-                    resume_session(store.connection, branch="a", now=now).thread == begun_threads[0]
+                    resume_session(store.connection, branch="a", now=now).thread
+                    == begun_threads[0]
                 )
         first = resume_session(store.connection, branch="a", now=now).thread
         assert resume_session(store.connection, branch="a", now=now).thread == first

@@ -55,7 +55,9 @@ def test_the_same_bytes_are_stored_once(stores: tuple[Store, Store]) -> None:
     assert worktree_number(first.connection) != worktree_number(second.connection)
 
 
-def test_an_edit_is_seen_where_it_was_made(world: Worktrees, stores: tuple[Store, Store]) -> None:
+def test_an_edit_is_seen_where_it_was_made(
+    world: Worktrees, stores: tuple[Store, Store]
+) -> None:
     """A changed file has new memories in its worktree and the old ones elsewhere; a merge takes
     what is known."""
     first, second = stores
@@ -100,7 +102,9 @@ def test_uses_belong_to_a_memory_in_all_its_versions(
     assert [store.memories([run.id])[run.id].access_count for store in stores] == [2, 2]
 
 
-def test_what_is_stated_is_in_every_worktree(world: Worktrees, stores: tuple[Store, Store]) -> None:
+def test_what_is_stated_is_in_every_worktree(
+    world: Worktrees, stores: tuple[Store, Store]
+) -> None:
     """A decision is linked to the code that it names in each worktree, as that has it."""
     first, second = stores
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
@@ -111,9 +115,9 @@ def test_what_is_stated_is_in_every_worktree(world: Worktrees, stores: tuple[Sto
     index(second)
     assert first.memories([decision.id]) == second.memories([decision.id])
     assert follow_links(first.connection, "related", decision.id) == ()
-    assert [node.entity for node in follow_links(second.connection, "related", decision.id)] == [
-        "walk"
-    ]
+    assert [
+        node.entity for node in follow_links(second.connection, "related", decision.id)
+    ] == ["walk"]
 
 
 def test_a_memory_is_stale_where_its_code_has_changed(
@@ -164,12 +168,16 @@ def test_a_changed_statement_is_checked_in_each_worktree(
         memory_writer.put_memories(second.connection, [changed])
     versions = [store.memories([decision.id])[decision.id] for store in stores]
     assert [version.status for version in versions] == [MemoryStatus.ACTIVE, MemoryStatus.STALE]
-    assert [memory_writer.with_status(version, version.status) for version in versions] == versions
+    assert [
+        memory_writer.with_status(version, version.status) for version in versions
+    ] == versions
     assert [version.text for version in versions] == ["Retry thrice."] * 2
     assert unsound(first.connection) == {}
 
 
-def test_a_removed_worktree_leaves_nothing(world: Worktrees, stores: tuple[Store, Store]) -> None:
+def test_a_removed_worktree_leaves_nothing(
+    world: Worktrees, stores: tuple[Store, Store]
+) -> None:
     """The next index run after `git worktree remove` deletes what only that worktree had."""
     first, second = stores
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])

@@ -126,7 +126,9 @@ class BackgroundLease:
             _write_holder(connection, self._holder)
         return True
 
-    def release(self, *, unless: Callable[[sqlite3.Connection], bool] = lambda _: False) -> bool:
+    def release(
+        self, *, unless: Callable[[sqlite3.Connection], bool] = lambda _: False
+    ) -> bool:
         """Give up the lease and return True; keep it and return False if there is more to do.
         Raises StoreError.
 

@@ -26,7 +26,9 @@ _Body = tuple[Literal[1], Calibration]
 """CALIBRATION_VERSION and the calibration."""
 
 
-def read_calibration(connection: sqlite3.Connection, identity: JudgeIdentity) -> Calibration | None:
+def read_calibration(
+    connection: sqlite3.Connection, identity: JudgeIdentity
+) -> Calibration | None:
     """Return the calibration of this judge; None if there is none, or an invalid one."""
     return calibration_of_key(connection, judge_key(identity))
 

@@ -39,7 +39,9 @@ def read_capability(
     return capability if names == (provider, host, model) else None
 
 
-def write_capability(connection: sqlite3.Connection, capability: Capability, *, at: float) -> None:
+def write_capability(
+    connection: sqlite3.Connection, capability: Capability, *, at: float
+) -> None:
     """Replace the stored capability. at: Unix seconds of now."""
     text = msgspec.json.encode((CAPABILITY_VERSION, capability)).decode()
     with database.transaction(connection):

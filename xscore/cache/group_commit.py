@@ -48,7 +48,9 @@ class GroupCommit:
     """An async context manager around the writing thread and its own connection to the database at
     `path`."""
 
-    def __init__(self, path: Path, keys: StoreKeys | None = None, *, create: bool = True) -> None:
+    def __init__(
+        self, path: Path, keys: StoreKeys | None = None, *, create: bool = True
+    ) -> None:
         self._path = path
         self._keys = keys
         self._create = create
@@ -94,7 +96,9 @@ class GroupCommit:
         """Queue a job without waiting. Raises if an earlier commit failed."""
         self._put(_Task(job))
 
-    async def submit_item(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
+    async def submit_item(
+        self, bulk: Callable[[Sequence[T], Connection], None], item: T
+    ) -> None:
         """Queue an item for a bulk write, and return once it is committed."""
         await self._waited_for(_Task(bulk=bulk, item=item))
 
@@ -170,7 +174,8 @@ class GroupCommit:
                 # Within the transaction, so that no process replaces the file before the commit.
                 if database.inode_of(self._path) != self._file:
                     raise StoreError(
-                        f"{self._path} was moved or replaced while it was written", hint=_REPLACED
+                        f"{self._path} was moved or replaced while it was written",
+                        hint=_REPLACED,
                     )
                 self._run(group)
             self.commits += 1

@@ -92,7 +92,9 @@ class Claims(Protocol):
 class JudgmentStore(Protocol):
     """Stores judgments, and claims contents before they are sent."""
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW
+    ) -> WriteJudgments:
         """Return the writer of a turn's judgments."""
         ...
 
@@ -104,12 +106,16 @@ class JudgmentStore(Protocol):
 class StoredJudgments:
     """The judgments of one SQLite store."""
 
-    def __init__(self, commits: "GroupCommit", *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, commits: "GroupCommit", *, clock: Callable[[], float] = time.time
+    ) -> None:
         """Write through this thread. clock: Unix seconds, for the lease of claims."""
         self._commits = commits
         self._clock = clock
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW
+    ) -> WriteJudgments:
         """Return the writer of a turn's judgments, which returns once they are committed.
 
         It raises StoreError if they cannot be written, and then at every later call.
@@ -165,7 +171,9 @@ def insert_judgments(
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
     # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum.
-    rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
+    rows = [
+        (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
+    ]
     written: list[tuple[object, ...]] = []
     for row, checksum in zip(rows, judgment_checksums(turn, rows), strict=True):
         content, *values = row
@@ -196,7 +204,9 @@ def keep_untrusted(
 
     Within an open transaction.
     """
-    return connection.executemany(_KEEP_UNTRUSTED, [(*names, *score) for score in scores]).rowcount
+    return connection.executemany(
+        _KEEP_UNTRUSTED, [(*names, *score) for score in scores]
+    ).rowcount
 
 
 def count_untrusted(connection: Connection) -> int:

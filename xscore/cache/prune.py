@@ -232,7 +232,8 @@ def find_judge_keys(connection: Connection, judges: Sequence[str]) -> frozenset[
             )
         if not matching:
             raise NothingMatched(
-                f"this store has no judge {judge!r}", hint="`xscore store cache` lists the judges."
+                f"this store has no judge {judge!r}",
+                hint="`xscore store cache` lists the judges.",
             )
         meant |= matching
     return frozenset(meant)
@@ -375,7 +376,9 @@ def _pairs_in_use(
     this one."""
     condition, names = ("", ()) if of is None else (_OF_PAIR, (of.turn_key, of.judge))
     pairs: set[tuple[str, str]] = set()
-    for turn_key, judge, process, at in connection.execute(_RUNNING + condition, names).fetchall():
+    for turn_key, judge, process, at in connection.execute(
+        _RUNNING + condition, names
+    ).fetchall():
         if isinstance(process, str) and is_process_at_work(process, age_s=now - _unix_time(at)):
             pairs.add((turn_key, judge))
     return pairs | set(connection.execute(_OF_JOBS + condition, names).fetchall())

@@ -104,7 +104,9 @@ class CacheStats(Struct, frozen=True, kw_only=True):
         return sum(share.judgments for share in self.judges if not share.is_configured)
 
 
-def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
+def cache_stats(
+    connection: Connection, path: Path, *, judge: str | None, now: float
+) -> CacheStats:
     """Return the statistics.
 
     path: the store file.

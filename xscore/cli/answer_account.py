@@ -123,7 +123,9 @@ def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
 def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
     if not misses:
         return ""
-    names = ", ".join(f"{_short_name(miss)} {miss.score_text}" for miss in misses[:MISSES_SHOWN])
+    names = ", ".join(
+        f"{_short_name(miss)} {miss.score_text}" for miss in misses[:MISSES_SHOWN]
+    )
     rest = ""
     if len(misses) > MISSES_SHOWN:
         rest = f" and {len(misses) - MISSES_SHOWN} more"
@@ -220,7 +222,9 @@ def render_traffic(answer: Answer) -> str:
     if went.concurrency:
         steps = []
         for step in went.concurrency:
-            steps.append(f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})")
+            steps.append(
+                f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})"
+            )
         lines.append(f"calls in flight: {', '.join(steps)}")
     return "\n".join(map(faint, lines))
 

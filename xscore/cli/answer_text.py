@@ -77,7 +77,9 @@ def render_selection(
     return "\n".join([*lines, *_entries(answer, texts, width=width)])
 
 
-def _entries(answer: Answer, texts: Mapping[str, str] | None, *, width: int | None) -> list[str]:
+def _entries(
+    answer: Answer, texts: Mapping[str, str] | None, *, width: int | None
+) -> list[str]:
     lines: list[str] = []
     for place, memory in enumerate(shown_memories(answer)):
         # A terminal of 24 rows keeps in sight what is best.
@@ -146,7 +148,9 @@ def _nothing_chosen(
         head = f"Nothing was chosen: {why_lower}.{_folders_kept_out(answer)} The nearest:"
         return [head, *[_one_line_entry(memory, width) for memory in nearest], NOT_HERE_HINT]
     if not nearest:
-        return [*filter(None, [f"{_none_reached(answer, judged)} Nothing scored near it.", hint])]
+        return [
+            *filter(None, [f"{_none_reached(answer, judged)} Nothing scored near it.", hint])
+        ]
     head = f"{_none_reached(answer, judged)} The nearest:"
     return [head, *_entries(answer, texts, width=width), hint]
 

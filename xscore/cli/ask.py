@@ -39,12 +39,16 @@ if TYPE_CHECKING:
 
 NO_ANSWER = [
     option(
-        "--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model."
+        "--no-answer",
+        is_flag=True,
+        help="Judge and choose only; do not call the answering model.",
     )
 ]
 ANYWAY = [
     tuning(
-        "--answer-anyway", is_flag=True, help="Call the answering model even if nothing was chosen."
+        "--answer-anyway",
+        is_flag=True,
+        help="Call the answering model even if nothing was chosen.",
     )
 ]
 OUTPUTS = [
@@ -172,7 +176,9 @@ def _run_and_print(
             await open_turn(open_, answer.turn_id, flags.terminal)
         return _ReadTurn(answer, hint, texts)
 
-    turn = run_with_pipeline(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
+    turn = run_with_pipeline(
+        flags, work_and_read, settings=settings, watch=watch, late_loop=True
+    )
     # A hint names a model to set. A replay calls none, and a turn that is continued (`hints` is
     # false) keeps the models that it began with.
     wants_answer = hints and answers and not settings.settings.judge.replay
@@ -234,7 +240,9 @@ def _streams(flags: Flags) -> bool:
 )
 @click.option("--max-tokens", metavar="N", type=COUNT, help="Token budget of the context.")
 @click.option(
-    "--explain-routing", is_flag=True, help="Show how layers were fetched and what each may take."
+    "--explain-routing",
+    is_flag=True,
+    help="Show how layers were fetched and what each may take.",
 )
 def context(
     *, task: str, form: str, max_tokens: int | None, explain_routing: bool, flags: Flags
@@ -250,7 +258,8 @@ def context(
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
         raise UsageError(
-            "--max-tokens limits the text of memories, and a list has none", hint="Leave it out."
+            "--max-tokens limits the text of memories, and a list has none",
+            hint="Leave it out.",
         )
     turn = flags.turn(task)
 
@@ -278,7 +287,8 @@ def context(
 def _print_context(answer: Answer, flags: Flags, *, lists: bool, form: str) -> int:
     """Print what a context is made of, or with lists where it stands; return the exit code."""
     if lists and not flags.terminal.as_json:
-        from xscore.cli.turn_output import print_list  # the turn itself is printed by most calls
+        # The turn itself is printed by most calls.
+        from xscore.cli.turn_output import print_list
 
         return print_list(answer, flags)
     return print_turn(

@@ -66,9 +66,13 @@ class Board:
             width=BAR_WIDTH,
         )
         row.add_row(
-            self._spinner, bar, Text(render_progress(progress), no_wrap=True, overflow="ellipsis")
+            self._spinner,
+            bar,
+            Text(render_progress(progress), no_wrap=True, overflow="ellipsis"),
         )
         room = max(0, self._live.console.size.height - LINES_LEFT)
         shown = render_leaders(progress)[:room]
-        best = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in shown]
+        best = [
+            Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in shown
+        ]
         return Group(row, *best)

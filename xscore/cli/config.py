@@ -32,7 +32,9 @@ def completion(shell: str, flags: Flags) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(click.get_current_context().find_root().command, {}, "xscore", "_XSCORE_COMPLETE")
+    script = kind(
+        click.get_current_context().find_root().command, {}, "xscore", "_XSCORE_COMPLETE"
+    )
     # The class's own checks the installed bash; the script does not need it.
     flags.terminal.data(ShellComplete.source(script))
 
@@ -77,7 +79,9 @@ def effective_settings(loaded: LoadedSettings) -> list[EffectiveSetting]:
         if name in _URLS and shown and "://" not in shown:
             shown = "(unreadable)"
         settings_in_force.append(
-            EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin)
+            EffectiveSetting(
+                name, _without_credentials(shown) if "://" in shown else shown, origin
+            )
         )
     return settings_in_force
 

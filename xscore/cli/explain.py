@@ -73,7 +73,9 @@ def _render_estimate(forecast: Estimate, settings: "Settings") -> str:
         primary = forecast.primary
         tokens = describe_tokens(primary.input_tokens, primary.output_tokens)
         cost = format_maximum(primary.cost_usd)
-        rows.append(("answer", f"1 call · at most {tokens} · {cost} · {one_line(primary.host)}"))
+        rows.append(
+            ("answer", f"1 call · at most {tokens} · {cost} · {one_line(primary.host)}")
+        )
     elif not replays:
         rows.append(("answer", "no model set"))
     rows.append(("total", format_total(forecast)))
@@ -157,7 +159,10 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     if judge.to_judge and not judge.calls:
         memories = counted(judge.to_judge, "memory", "memories")
         return [
-            ("judge", f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}")
+            (
+                "judge",
+                f"{memories}, by words alone, on this machine: no call, {_time_of(judge)}",
+            )
         ]
     carried = ""
     if judge.carried:
@@ -195,7 +200,11 @@ def _limits_reached(forecast: Estimate, budget: "BudgetSettings") -> Iterator[st
             yield f"above {describe_cap(cap)}: what does not fit under it is left undone"
         elif cap.of != "turn":
             yield cap_left_rounded(cap)
-    if budget.deadline_s is not None and judge.seconds > budget.deadline_s and not judge.is_assumed:
+    if (
+        budget.deadline_s is not None
+        and judge.seconds > budget.deadline_s
+        and not judge.is_assumed
+    ):
         late = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
         limit = format_seconds(budget.deadline_s)
         yield f"a deadline of {limit} would leave about {late:,} unjudged, for `xscore continue`"
@@ -223,7 +232,9 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     Nothing is sent.
     """
     explanation = run_with_pipeline(
-        flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False
+        flags,
+        lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)),
+        make=False,
     )
     flags.terminal.print_result(explanation, render_explanation)
 

@@ -57,7 +57,9 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
             hint = ""
             if context:
                 hint = f"See `{context.command_path} --help`."
-            return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
+            return _tell(
+                error.exit_code, "usage", error.format_message(), hint, as_json=as_json
+            )
     return _tell_unexpected(error, verbose=verbose, as_json=as_json)
 
 
@@ -71,13 +73,19 @@ def _tell_unexpected(error: BaseException, *, verbose: bool, as_json: bool) -> i
         write_stderr(escape_controls("".join(traceback.format_exception(error))))
     damage = damage_by_odd_values()
     if damage is not None:
-        return _tell(damage.exit_code, damage.kind, damage.message, damage.hint, as_json=as_json)
+        return _tell(
+            damage.exit_code, damage.kind, damage.message, damage.hint, as_json=as_json
+        )
     advice = "Run again with --verbose and report it."
     if verbose:
         advice = "Please report it with the lines above."
     text = f"internal error: {type(error).__name__}: {error}"
     return _tell(
-        ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {advice}", as_json=as_json
+        ExitCode.INTERNAL,
+        "internal",
+        text,
+        f"This is a bug of xscore. {advice}",
+        as_json=as_json,
     )
 
 
@@ -112,6 +120,7 @@ def find_xscore_error(error: BaseException) -> XscoreError | None:
         return None
     if isinstance(error, BaseExceptionGroup):
         return next(
-            (inner for inner in map(find_xscore_error, error.exceptions) if inner is not None), None
+            (inner for inner in map(find_xscore_error, error.exceptions) if inner is not None),
+            None,
         )
     return None

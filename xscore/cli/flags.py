@@ -76,7 +76,9 @@ class Flags(Struct, frozen=True):
         thread = self.given.get("thread") or ""
         follows = bool(self.given.get("follows_latest"))
         if thread and follows:
-            raise UsageError("--thread and --continue both name a thread", hint="Give one of them.")
+            raise UsageError(
+                "--thread and --continue both name a thread", hint="Give one of them."
+            )
         is_fresh = bool(self.given.get("fresh"))
         goes_on = bool(thread) or follows
         return Turn(
@@ -120,7 +122,9 @@ class XscoreCommand(click.Command):
                     formatter.write_dl(records)
 
 
-def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]], XscoreCommand]:
+def command(
+    *groups: Sequence[click.Parameter],
+) -> Callable[[Callable[..., Any]], XscoreCommand]:
     """Make a command with its own options, these groups, and `OUTPUT`, whose options may also
     precede the command.
 

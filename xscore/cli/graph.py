@@ -71,7 +71,9 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> int:
 def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> None:
     with opened_store(flags, make=False) as store:
         indexed_forms = (
-            form for form in name_forms(path, store.root.path) if ends_named(store.connection, form)
+            form
+            for form in name_forms(path, store.root.path)
+            if ends_named(store.connection, form)
         )
         name = next(indexed_forms, decode_path_argument(path).removeprefix("./"))
         reached = follow_links(store.connection, question, name, depth=depth)
@@ -87,14 +89,18 @@ def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> N
         "found": [record_json(reached_node) for reached_node in reached],
         "purposes": purposes,
     }
-    names |= {reached_node.id: reached_node.entity or reached_node.path for reached_node in reached}
+    names |= {
+        reached_node.id: reached_node.entity or reached_node.path for reached_node in reached
+    }
     # Where everything is one step away, saying so on each line tells nothing.
     shows_steps = any(node.distance > 1 for node in reached)
     lines = []
     unshown = dict(purposes)
     for reached_node in reached:
         lines.append(
-            _link_line(reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps)
+            _link_line(
+                reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps
+            )
         )
         # Once for a file, at what is reached of it first.
         purpose = unshown.pop(reached_node.path, "")

@@ -53,7 +53,10 @@ ONE_LINE_FROM = 110
 
 @command()
 @click.option(
-    "--last", metavar="PERIOD", type=period_s, help="Only turns of the last 30s, 90m, 24h, 7d, 2w."
+    "--last",
+    metavar="PERIOD",
+    type=period_s,
+    help="Only turns of the last 30s, 90m, 24h, 7d, 2w.",
 )
 @click.option(
     "--limit",
@@ -87,14 +90,14 @@ def list_history(
     grep: str,
     flags: Flags,
 ) -> int:
-    """List past turns, newest first: when, how they ended, dollars, seconds, how much was kept, the
-    task.
+    """List past turns, newest first: when, how they ended, dollars, seconds, memories kept, task.
 
     `xscore history show T` prints one of them again. Exit code 1 if no turn matches.
     """
     has_others = bool(last or state or session)
     terminal = flags.terminal
-    is_bounded = last is not None or bool(grep)  # what is looked for may be older than the latest
+    # What is looked for may be older than the latest.
+    is_bounded = last is not None or bool(grep)
     limit_shown = TURNS_SHOWN if limit is None and not is_bounded else limit
     with opened_store(flags, make=False) as store:
         now = store.clock()
@@ -114,7 +117,8 @@ def list_history(
     else:
         none = _describe_empty(grep, has_others=has_others)
     body = {"turns": turns, "left_out": left_out}
-    terminal.print_result(body, _render_turns(shown, now=now, width=stdout_columns()), none=none)
+    table = _render_turns(shown, now=now, width=stdout_columns())
+    terminal.print_result(body, table, none=none)
     for count, kind in ((listed.damaged_turns, "turns"), (listed.damaged_calls, "calls")):
         if count:
             terminal.note(

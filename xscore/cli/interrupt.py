@@ -21,7 +21,8 @@ from xscore.platform.event_loop import canceller_of_task, resume
 InterruptibleResult = TypeVar("InterruptibleResult")
 
 STOPPING = (
-    "Stopping: sending nothing more, keeping what was paid for. Press Ctrl-C again to end at once."
+    "Stopping: sending nothing more, keeping what was paid for. "
+    "Press Ctrl-C again to end at once."
 )
 
 

@@ -23,7 +23,9 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
             calls = f"with {counted(judge.concurrency, 'call')} in flight"
             unknown = ""
             if judge.is_assumed:
-                unknown = ", whose speed is not known yet (one that does not answer takes longer)"
+                unknown = (
+                    ", whose speed is not known yet (one that does not answer takes longer)"
+                )
             return f"bound by the latency of the host{unknown}, {calls}"
     limit = getattr(judge.limits, judge.binding_limit)
     return (

@@ -264,7 +264,9 @@ class LazyGroup(click.Group):
                 if args[0] in entry.commands:
                     below.append(f"'{name} {args[0]}'")
             words = " ".join(word for word in args if not word.startswith("--")).split()
-            meant = next((name for name in SYNONYMS.get(args[0], ()) if name in self.entries), "")
+            meant = next(
+                (name for name in SYNONYMS.get(args[0], ()) if name in self.entries), ""
+            )
             hint = ""
             if meant and (ctx.parent or len(words) < WORDS_OF_A_TASK):
                 hint = f"Did you mean '{meant}'?"

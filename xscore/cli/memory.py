@@ -94,7 +94,9 @@ CHOICE = [
 ]
 STATEMENT = [
     option(
-        "--title", metavar="LINE", help="One line for lists; default: the first line of the text."
+        "--title",
+        metavar="LINE",
+        help="One line for lists; default: the first line of the text.",
     ),
     option("--key", metavar="KEY", help="Topic; replaces the memory with the same key."),
     option("--because", metavar="WHY", help="Reason; the judge reads it too."),
@@ -120,7 +122,10 @@ STATEMENT = [
         help="A path, URL or memory ID. Repeatable.",
     ),
     option(
-        "--by", "author", metavar="NAME", help="Author. For decisions, defaults to git's user.name."
+        "--by",
+        "author",
+        metavar="NAME",
+        help="Author. For decisions, defaults to git's user.name.",
     ),
     option(
         "--cite",
@@ -136,7 +141,16 @@ STATEMENT = [
     ),
     option("--fix", metavar="HOW", help="For a failure: how it was fixed."),
 ]
-_STATED = ("title", "key", "because", "alternatives", "aliases", "links", "author", "importance")
+_STATED = (
+    "title",
+    "key",
+    "because",
+    "alternatives",
+    "aliases",
+    "links",
+    "author",
+    "importance",
+)
 """Options that are fields of both a statement and a change."""
 
 
@@ -236,7 +250,9 @@ def add_memory(
         raise UsageError("--fix and --occurrence are for failures", hint="Add --kind failure.")
     with opened_store(flags) as store:
         if is_failure:
-            details = MemoryDetails(rationale=flags.given["because"] or "", resolution=fix or "")
+            details = MemoryDetails(
+                rationale=flags.given["because"] or "", resolution=fix or ""
+            )
             failure = record_failure(
                 store, text=_read_text(text), details=details, occurrence=occurrence
             )
@@ -342,7 +358,9 @@ def update_memory(
     multiple=True,
     help="Also rank by this path, URL or ID.",
 )
-def list_memories(limit: int | None, match: str, references: tuple[str, ...], flags: Flags) -> int:
+def list_memories(
+    limit: int | None, match: str, references: tuple[str, ...], flags: Flags
+) -> int:
     """List the memories that do not come from files. Name `--layer graph` or `vector` for the
     memories of files, `--kind document` for what was fetched.
 

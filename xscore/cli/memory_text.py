@@ -142,7 +142,9 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
     )
     terminal.print_result(body, line)
     if remembered.superseded:
-        terminal.note(f"it replaces {', '.join(remembered.superseded)} ({one_line(memory.key)})")
+        terminal.note(
+            f"it replaces {', '.join(remembered.superseded)} ({one_line(memory.key)})"
+        )
     if remembered.redacted:
         terminal.note(describe_redactions(remembered.redacted))
 

@@ -34,7 +34,8 @@ def read_settings(flags: "Flags", *, start: Path = Path()) -> "LoadedSettings":
     loaded = read_overridden(find_root(start.resolve()).path, flags.overrides, flags.names)
     if flags.given.get("require_shared") and not loaded.settings.shared.url.reveal():
         raise UsageError(
-            "--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL)."
+            "--require-shared: no shared server is set",
+            hint="Set shared.url (XSCORE_SHARED_URL).",
         )
     return loaded
 
@@ -57,7 +58,11 @@ def read_overridden(
 
 @contextmanager
 def opened_store(
-    flags: "Flags", *, start: Path = Path(), make: bool = True, settings: "Settings | None" = None
+    flags: "Flags",
+    *,
+    start: Path = Path(),
+    make: bool = True,
+    settings: "Settings | None" = None,
 ) -> "Iterator[Store]":
     """Open only the store around `start`, for commands that need no model and no index.
 
@@ -106,6 +111,7 @@ def note_what_is_missing(
             note(statements)
     elif not (has_store(root.store_dir) or _has_earlier_store(root)):
         no_store = (
-            f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it"
+            f"there is no store here yet ({root.path}); `xscore "
+            "index` or the first turn creates it"
         )
         note(earlier_statements(root, settings) or no_store)

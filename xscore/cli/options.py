@@ -177,7 +177,9 @@ SELECTION = [
     option(
         "--threshold",
         metavar="SCORE",
-        sets=("selection.threshold selection.lexical_threshold selection.lexical_facts_threshold"),
+        sets=(
+            "selection.threshold selection.lexical_threshold selection.lexical_facts_threshold"
+        ),
         help="Keep what scores at least this, from 0 to 1.",
     ),
     option("-k", "--top-k", metavar="N", sets="selection.top_k", help="Keep at most N."),
@@ -189,7 +191,9 @@ SELECTION = [
     ),
 ]
 PERSONA = [
-    tuning("--persona", metavar="TONE", sets="session.persona", help="concise, playful or formal.")
+    tuning(
+        "--persona", metavar="TONE", sets="session.persona", help="concise, playful or formal."
+    )
 ]
 ROUTING = [
     tuning(
@@ -234,7 +238,10 @@ REPLAY = [
 ]
 JUDGING = [
     tuning(
-        "--pack-size", metavar="N", sets="judge.pack_size", help="Memories in one prompt, 1 to 60."
+        "--pack-size",
+        metavar="N",
+        sets="judge.pack_size",
+        help="Memories in one prompt, 1 to 60.",
     ),
     tuning(
         "--judge-sees",
@@ -249,10 +256,15 @@ JUDGING = [
         help="Which memories to ask reasons for.",
     ),
     tuning(
-        "--tests", metavar="cards|full", sets="judge.tests", help="Show tests as cards, or whole."
+        "--tests",
+        metavar="cards|full",
+        sets="judge.tests",
+        help="Show tests as cards, or whole.",
     ),
 ]
-YES = [option("-y", "--yes", is_flag=True, help="Do not ask; caps such as --max-usd still hold.")]
+YES = [
+    option("-y", "--yes", is_flag=True, help="Do not ask; caps such as --max-usd still hold.")
+]
 DRY_RUN = [
     option("--dry-run", is_flag=True, help="Show what would happen; change and send nothing.")
 ]

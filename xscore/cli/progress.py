@@ -145,7 +145,11 @@ class TurnObserver(Observer):
     def _show_session(self, session: SessionInfo) -> None:
         """Say what was worked on before a break; under --json the receipt has it."""
         now = time.time()
-        if session.resumed and now - session.last_updated >= BREAK_S and not self._terminal.as_json:
+        if (
+            session.resumed
+            and now - session.last_updated >= BREAK_S
+            and not self._terminal.as_json
+        ):
             # Only the first turn after a break.
             from xscore.cli.phrases import describe_resumed_session
 
@@ -178,7 +182,8 @@ class TurnObserver(Observer):
         if not self.can_confirm:
             return True
         self.close()
-        from xscore.cli.judging_phrases import describe_estimate  # few turns ask before they spend
+        # Few turns ask before they spend.
+        from xscore.cli.judging_phrases import describe_estimate
 
         write_stderr(describe_estimate(estimate, self._noun))
         before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -48,7 +48,9 @@ def _render_diagnosis(diagnosis: "Diagnosis") -> str:
     rows = []
     shown = {""}
     for finding in diagnosis.findings:
-        rows.append(("ok" if finding.ok else bold("fix"), finding.name, one_line(finding.detail)))
+        rows.append(
+            ("ok" if finding.ok else bold("fix"), finding.name, one_line(finding.detail))
+        )
         rows += [] if finding.hint in shown else [("", "", one_line(finding.hint))]
         shown.add(finding.hint)
     return render_table((), rows)
@@ -95,7 +97,8 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
     kept_out = sum(files.excluded.by_reason.values())
     read = f"{files.seen:,} seen · {files.indexed:,} indexed · {files.unchanged:,} unchanged"
     changes = (
-        f"{memories.added:,} added · {memories.changed:,} changed · {memories.removed:,} removed"
+        f"{memories.added:,} added · {memories.changed:,} changed "
+        f"· {memories.removed:,} removed"
     )
     rows = [
         ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),

@@ -90,7 +90,9 @@ def _print_sessions(store: "Store", flags: Flags) -> None:
     body = {"sessions": [record_json(session) for session in sessions]}
     none = 'There is no working session here yet; `xscore ask "…"` begins one.'
     flags.terminal.print_result(
-        body, "\n".join(render_session_line(session, now=now) for session in sessions), none=none
+        body,
+        "\n".join(render_session_line(session, now=now) for session in sessions),
+        none=none,
     )
 
 

@@ -39,7 +39,9 @@ def run_process(
     # `__main__` loads the modules without it. A hook ends within seconds, and frees all at once.
     if not is_hook:
         gc.enable()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL if ends_at_sigterm else signal.default_int_handler)
+    signal.signal(
+        signal.SIGTERM, signal.SIG_DFL if ends_at_sigterm else signal.default_int_handler
+    )
     code: int = ExitCode.INTERNAL
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = work()

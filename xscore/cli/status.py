@@ -92,7 +92,9 @@ def _remarks(report: StoreStatus) -> Iterator[tuple[str, str]]:
         figures = f"{one_line(calibration.judge)}: {one_line(calibration.says)}, {measured}"
         yield "calibrated", figures
     if report.purposes:
-        described = counted(report.purposes, "file, class or folder", "files, classes and folders")
+        described = counted(
+            report.purposes, "file, class or folder", "files, classes and folders"
+        )
         yield "purposes", f"of {described}"
     yield from _slice_rows(report.slices)
     for suggested in report.suggested:

@@ -207,7 +207,9 @@ def _cache_facts(stats: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
     if len(stats.judges) > JUDGES_SHOWN:
         yield "", f"and {counted(len(stats.judges) - JUDGES_SHOWN, 'judge')} more"
     yield from _hit_rates(stats.hit_rates)
-    parts = [f"{name} {format_bytes(size)}" for name, size in (stats.parts or {}).items() if size]
+    parts = [
+        f"{name} {format_bytes(size)}" for name, size in (stats.parts or {}).items() if size
+    ]
     parts += [f"free {format_bytes(stats.free_bytes)}"] if stats.free_bytes else []
     yield "bytes", format_bytes(stats.bytes) + (f": {' · '.join(parts)}" if parts else "")
     if stats.quarantined:
@@ -252,7 +254,8 @@ def trust_store(flags: Flags) -> None:
     data_dir = user_data_dir(settings.store.user_data_dir)
     store_dir = root.store_dir
     if root.earlier_store_dir and is_there(root.earlier_store_dir / STORE_FILE):
-        from xscore.store.earlier_place import take_over_earlier_store  # few repositories have one
+        # Few repositories have one.
+        from xscore.store.earlier_place import take_over_earlier_store
 
         flags.terminal.notes(
             take_over_earlier_store(root, user_data_dir=data_dir, is_accepted=True)

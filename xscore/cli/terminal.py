@@ -30,7 +30,9 @@ OUTPUT = [
         ["--json", "as_json"], is_flag=True, help="Print one JSON object, also for errors."
     ),
     click.Option(["-q", "--quiet"], is_flag=True, help="No progress, notes or cost line."),
-    click.Option(["-v", "--verbose"], is_flag=True, help="Say more; show the traceback of a bug."),
+    click.Option(
+        ["-v", "--verbose"], is_flag=True, help="Say more; show the traceback of a bug."
+    ),
     click.Option(
         ["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."
     ),
@@ -131,7 +133,9 @@ class Terminal(Struct):
         for message in filter(None, messages):
             self.note(message)
 
-    def confirm(self, question: str, *, yes: bool, otherwise: str, default: bool = False) -> bool:
+    def confirm(
+        self, question: str, *, yes: bool, otherwise: str, default: bool = False
+    ) -> bool:
         """Ask before something that cannot be undone.
 
         otherwise: printed after a no.

@@ -20,7 +20,9 @@ from xscore.platform.text import escape_controls, escape_in_json
 from xscore.records.receipt import Answer
 from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
 
-NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+NO_JUDGE = (
+    f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+)
 NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 HINT_MARK = "hinted"
 """File of the user's cache folder whose date is that of the latest hint."""
@@ -91,8 +93,12 @@ def _print_remarks(
         hint = NO_ANSWERER if answer.judge.by_model else NO_JUDGE
     # the last line says in any case that no model judged
     is_told = wants_answer and not hint
-    terminal.notes([warning for warning in answer.warnings if not (is_told and warning == NO_KEY)])
-    for text in answer_account.render_account(answer, verbose=terminal.verbose, in_lines=in_lines):
+    terminal.notes(
+        [warning for warning in answer.warnings if not (is_told and warning == NO_KEY)]
+    )
+    for text in answer_account.render_account(
+        answer, verbose=terminal.verbose, in_lines=in_lines
+    ):
         terminal.lines(text)
     if hint:
         terminal.note(hint)
@@ -119,5 +125,7 @@ def _write_result(
         terminal.data(text, is_json=is_json)
         return
     safe = escape_in_json(text) if is_json else escape_controls(text)
-    write_atomically(output, (safe if not safe or safe.endswith("\n") else safe + "\n").encode())
+    write_atomically(
+        output, (safe if not safe or safe.endswith("\n") else safe + "\n").encode()
+    )
     terminal.note(f"written to {output}")

@@ -60,7 +60,9 @@ _STAGES = frozenset(map(str, Stage))
 _ATTEMPTS = 5
 """Index of the first sum in a row."""
 _LEDGER_COLUMNS = ("turn", "stage", "provider", "model", "first_at", *SUM_COLUMNS, "durations")
-_OF_TURN = {name: f"turn_{name}" for name, grouping in GROUPINGS.items() if not grouping.of_call}
+_OF_TURN = {
+    name: f"turn_{name}" for name, grouping in GROUPINGS.items() if not grouping.of_call
+}
 """Groupings by what only the turn knows -> their column in `ledger_turn`."""
 _GROUP_SQL = {
     name: grouping.of_call or f"coalesce({_OF_TURN[name]}, {grouping.of_other})"

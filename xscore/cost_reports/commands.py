@@ -52,9 +52,14 @@ TO_FILE = "Write it to a file: xscore report -o report.html"
 FORMATS = ("text", "markdown", "html", "csv")
 PERIOD_OPTIONS = [
     option(
-        "--last", metavar="PERIOD", type=period_s, help="Turns of the last 30s, 90m, 24h, 7d, 2w."
+        "--last",
+        metavar="PERIOD",
+        type=period_s,
+        help="Turns of the last 30s, 90m, 24h, 7d, 2w.",
     ),
-    option("--since", metavar="TIME", type=utc_time, help="Turns since 2026-11-01[T08:00], UTC."),
+    option(
+        "--since", metavar="TIME", type=utc_time, help="Turns since 2026-11-01[T08:00], UTC."
+    ),
     option("--until", metavar="TIME", type=utc_time, help="Turns before this time, UTC."),
     option("--turn", metavar="T", help="One turn: its ID, a prefix of it, or `latest`."),
     option("--by", type=click.Choice(tuple(GROUPINGS)), help="Group the figures by this."),
@@ -82,7 +87,9 @@ OUTPUT_OPTIONS = [
 ]
 GATE_OPTIONS = [
     option(
-        "--check", is_flag=True, help="Compare with the baseline; exit code 5 if a figure is worse."
+        "--check",
+        is_flag=True,
+        help="Compare with the baseline; exit code 5 if a figure is worse.",
     ),
     option(
         "--baseline",
@@ -246,7 +253,9 @@ def _render(report: CostReport, gate: GateReport | None, form: str, flags: Flags
             from xscore.cost_reports.page import render_page  # only for a page
 
             baseline = baseline_for_page(flags.given["baseline"])
-            return render_page(replace(report, turns=report.turns[:PAGE_LINES]), baseline=baseline)
+            return render_page(
+                replace(report, turns=report.turns[:PAGE_LINES]), baseline=baseline
+            )
         case "csv":
             return report_csv(report)
         case "markdown":

@@ -103,7 +103,9 @@ def measure_report(report: CostReport) -> GateFigures:
         unpriced=spent.unpriced,
         recall=recall,
         left_out=report.left_out,
-        timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in report.timings),
+        timings=tuple(
+            convert(timing, StageP95, from_attributes=True) for timing in report.timings
+        ),
     )
 
 
@@ -119,12 +121,16 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
     if gates.latency != "off":
         lines += _latencies(now, baseline, gates)
     if now.left_out:
-        damaged = GateLine("damaged rows", "count", 0, now.left_out, 0, GateVerdict.FAILED, DAMAGED)
+        damaged = GateLine(
+            "damaged rows", "count", 0, now.left_out, 0, GateVerdict.FAILED, DAMAGED
+        )
         lines = [damaged, *map(_incomparable, lines)]
     return GateReport(lines=tuple(lines))
 
 
-def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
+def _workload(
+    now: GateFigures, baseline: GateFigures, gates: GateSettings
+) -> Iterator[GateLine]:
     """Check that the work is the same: as many turns, and candidates within the tolerance of
     calls."""
     before = baseline.coverage.candidates
@@ -151,7 +157,9 @@ def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ite
         before = of(baseline)
         current = of(now)
         allowed = _floor(before * (1 + _exact(getattr(gates, tolerance))))
-        yield GateLine(name, "count", before, current, allowed, _at_most(current, before, allowed))
+        yield GateLine(
+            name, "count", before, current, allowed, _at_most(current, before, allowed)
+        )
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -228,7 +236,9 @@ def _share(
     return GateLine(name, "share", was, now, float(allowed), verdict)
 
 
-def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
+def _latencies(
+    now: GateFigures, baseline: GateFigures, gates: GateSettings
+) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
     baseline_p95s = _p95_by_name(baseline)
     current_p95s = _p95_by_name(now)
@@ -334,7 +344,9 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
         value = msgspec.json.decode(data)  # no NaN, no Infinity
         refuse_repeated_keys(data.decode())
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER) from error
+        raise UsageError(
+            f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER
+        ) from error
     schema = None
     if isinstance(value, dict):
         schema = value.pop("schema", None)

@@ -70,7 +70,9 @@ def read_turns(
             values,
         )
         ids = f"SELECT id FROM turn WHERE {where}"
-        figures = _rows(connection, f"SELECT * FROM turn_figures WHERE turn_id IN ({ids})", values)
+        figures = _rows(
+            connection, f"SELECT * FROM turn_figures WHERE turn_id IN ({ids})", values
+        )
 
     valid_figures, damaged = _valid(figures, lambda row: (_text(row["turn_id"]), _figures(row)))
     figures_by_turn = dict(valid_figures)

@@ -51,7 +51,9 @@ ROWS_AT_ONCE = 100
 """Rows of the table of turns; one click shows the others."""
 
 
-def render_page(report: CostReport, *, baseline: GateFigures | None = None, home: str = "") -> str:
+def render_page(
+    report: CostReport, *, baseline: GateFigures | None = None, home: str = ""
+) -> str:
     """Return the page.
 
     baseline: what latencies are shown against.
@@ -171,4 +173,6 @@ def _turns_table(report: CostReport) -> ReportTable:
 @cache
 def page_part(name: str) -> str:
     """Return a packaged part of a page: style, script or template."""
-    return (Path(__file__).with_name("page_parts") / name).read_text(encoding="utf-8").rstrip("\n")
+    return (
+        (Path(__file__).with_name("page_parts") / name).read_text(encoding="utf-8").rstrip("\n")
+    )

@@ -304,6 +304,8 @@ def _along_turns(buckets: Sequence[TurnBucket], figure: Figure) -> Figure:
     times = [bucket.turns[0].at for bucket in buckets]
     panels = [replace(panel, times=times) for panel in figure.panels]
     panels[-1] = replace(panels[-1], x_title="turns, oldest first (UTC)")
-    rows = [(bucket.name, *row) for bucket, row in zip(buckets, figure.numbers.rows, strict=True)]
+    rows = [
+        (bucket.name, *row) for bucket, row in zip(buckets, figure.numbers.rows, strict=True)
+    ]
     numbers = ReportTable(("from", *figure.numbers.heads), rows, words=1)
     return replace(figure, panels=panels, numbers=numbers)

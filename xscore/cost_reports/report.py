@@ -353,7 +353,9 @@ def compare_costs(
         actual_usd=actual,
         without_cache_usd=_without_cache(actual, judging, turns, ledgers),
         without_packs_usd=_counterfactual_cost(stages, lambda way: way.without_packs),
-        without_prefix_cache_usd=_counterfactual_cost(stages, lambda way: way.without_prefix_cache),
+        without_prefix_cache_usd=_counterfactual_cost(
+            stages, lambda way: way.without_prefix_cache
+        ),
         by_batch_usd=_counterfactual_cost(stages, lambda way: way.by_batch, only=Stage.JUDGE),
     )
 

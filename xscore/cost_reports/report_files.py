@@ -139,7 +139,8 @@ def form_of_file(path: Path) -> str:
     form = FORM_OF_SUFFIX.get(path.suffix.lower())
     if form is None:
         raise UsageError(
-            f"--output: {path} has no known suffix", hint=f"Use one of {', '.join(FORM_OF_SUFFIX)}."
+            f"--output: {path} has no known suffix",
+            hint=f"Use one of {', '.join(FORM_OF_SUFFIX)}.",
         )
     return form
 
@@ -159,14 +160,17 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
         place = Path(os.path.realpath(path))  # a loop of links is left as it is
         if place in taken:
             raise UsageError(
-                f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own."
+                f"{taken[place]} and {option} name the same file: {path}",
+                hint="Give each its own.",
             )
         taken[place] = option
         is_report = option == "--output"
         if is_report and form_of_file(path) == "parquet":
             require_extra("frames", "polars", purpose=f"--output {path}")
         if (is_report or writes) and not {STORE_DIR, ".git"}.isdisjoint(place.parts):
-            raise UsageError(f"{path} is inside a store's folder", hint="Name a file elsewhere.")
+            raise UsageError(
+                f"{path} is inside a store's folder", hint="Name a file elsewhere."
+            )
         if is_report:
             _refuse_foreign_file(form_of_file(path), path, place)
 
@@ -192,7 +196,9 @@ MARKDOWN_GROUPS_SHOWN = 200
 _LONGEST = 480
 """Characters shown of one text."""
 _ACTIVE = re.compile(r"[\\`*_\[\]|~<>&@#$!]")
-_BEGINS = re.compile(r"[@#]|:(?=//)|(?<=www)\.|\b(?:mailto|xmpp):|\bgh(?=-[0-9])", re.IGNORECASE)
+_BEGINS = re.compile(
+    r"[@#]|:(?=//)|(?<=www)\.|\b(?:mailto|xmpp):|\bgh(?=-[0-9])", re.IGNORECASE
+)
 """The start of a mention, an issue reference or a link in plain text."""
 _NO_WIDTH, _NO_WIDTH_IN_HTML = "\u200b", "&#8203;"
 
@@ -358,6 +364,11 @@ def _format_figure(value: Figure | None, unit: str) -> str:
 
 
 def _change(line: GateLine) -> str:
-    if line.unit == "share" or line.now is None or not line.baseline or line.now == line.baseline:
+    if (
+        line.unit == "share"
+        or line.now is None
+        or not line.baseline
+        or line.now == line.baseline
+    ):
         return ""
     return f" ({(float(line.now) / float(line.baseline) - 1) * 100:+.1f} %)"

@@ -213,7 +213,10 @@ _FIGURES = (
     ),
     *(_count(name, _of_usage(name), format_tokens) for name in Usage.__struct_fields__),
     _usd("cost_usd", _of_spent("cost_usd")),
-    *(_usd(f"{name}_usd", _of_otherwise(name)) for name in CounterfactualCost.__struct_fields__),
+    *(
+        _usd(f"{name}_usd", _of_otherwise(name))
+        for name in CounterfactualCost.__struct_fields__
+    ),
 )
 """What every line has, in the order of CSV and Parquet."""
 _BEGAN = Column(
@@ -272,7 +275,9 @@ def shown_turn_columns(*, repositories: bool) -> tuple[Column, ...]:
     """Return the columns of turns for people. repositories: there are several."""
     return (
         _headed("at", "At (UTC)"),
-        replace(_COLUMNS["task"], show=lambda task: ellipsize(task, _CELL_CHARS) or "(no task)"),
+        replace(
+            _COLUMNS["task"], show=lambda task: ellipsize(task, _CELL_CHARS) or "(no task)"
+        ),
         *([_COLUMNS["repository"]] if repositories else ()),
         _COLUMNS["command"],
         _COLUMNS["state"],

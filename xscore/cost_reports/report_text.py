@@ -111,7 +111,9 @@ def _candidates(report: CostReport) -> str:
         f"{coverage.candidates:,}: {coverage.judged:,} judged live, {coverage.cached:,} from the"
         f" cache, {coverage.carried:,} from earlier questions, {coverage.unjudged:,} unjudged"
     )
-    causes = [f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()]
+    causes = [
+        f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items()
+    ]
     if causes:
         words += f" ({', '.join(causes)})"
     return words
@@ -128,7 +130,9 @@ def _calls(spent: Spent) -> str:
     words = f"{spent.calls:,} answered"
     if spent.attempts > spent.calls:
         attempts = counted(spent.attempts, "attempt")
-        words += f" of {attempts}: {spent.rate_limited:,} × 429, {spent.failed:,} failed otherwise"
+        words += (
+            f" of {attempts}: {spent.rate_limited:,} × 429, {spent.failed:,} failed otherwise"
+        )
     if spent.estimated:
         words += f" · {spent.estimated:,} with estimated tokens"
     return words
@@ -163,7 +167,9 @@ def _estimate(report: CostReport) -> str:
     if expected.cost_usd is not None and actual.cost_usd is not None:
         missed = format_difference(float(actual.cost_usd), float(expected.cost_usd))
         parts.append(f"dollars without prefix caching by hosts {missed}")
-    return f"{', '.join(parts)} (actual compared with estimate, {counted(accuracy.turns, 'turn')})"
+    return (
+        f"{', '.join(parts)} (actual compared with estimate, {counted(accuracy.turns, 'turn')})"
+    )
 
 
 def _offline(report: CostReport) -> str:
@@ -234,7 +240,11 @@ def _evaluation_row(line: EvaluationLine) -> tuple[str, ...]:
 
 
 def _group_table(
-    report: CostReport, groups: Sequence[Group], by: str, paid: Callable[[Spent], str], limit: int
+    report: CostReport,
+    groups: Sequence[Group],
+    by: str,
+    paid: Callable[[Spent], str],
+    limit: int,
 ) -> ReportTable:
     lines = lines_of_groups(groups[:limit], by, report.turns)
     columns = shown_group_columns(by, paid=paid)

@@ -65,7 +65,9 @@ def _in_order(
                 if turns:
                     newest[name] = max(turn.at for turn in turns)
             return sorted(
-                groups, key=lambda group: (newest.get(group.name, 0.0), group.name), reverse=True
+                groups,
+                key=lambda group: (newest.get(group.name, 0.0), group.name),
+                reverse=True,
             )
 
 
@@ -105,7 +107,9 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
                 yield _timing("turn", stage, kind, samples, 1.0)
 
 
-def _timing(of: str, stage: str, kind: str, samples: Sequence[float], in_a_second: float) -> Timing:
+def _timing(
+    of: str, stage: str, kind: str, samples: Sequence[float], in_a_second: float
+) -> Timing:
     """samples: in order."""
     return Timing(
         of=of,

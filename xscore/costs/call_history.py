@@ -52,9 +52,9 @@ _IN_FLIGHT = f"""
     AND duration_s BETWEEN 0 AND {MOST_SECONDS}
 """
 """Damaged rows are skipped; to SQLite, text is greater than any number."""
-_DURATIONS_AT_HOSTS = _DURATIONS.replace("SELECT duration_s", "SELECT host, duration_s").replace(
-    "host = ? AND model = ? AND ", ""
-)
+_DURATIONS_AT_HOSTS = _DURATIONS.replace(
+    "SELECT duration_s", "SELECT host, duration_s"
+).replace("host = ? AND model = ? AND ", "")
 _REPLIES = f"""
     {_LATEST} SELECT sum(output_tokens), sum(candidates), count(*) FROM latest
     WHERE stage = 'judge' AND outcome = 'ok' AND NOT estimated AND host = ? AND model = ?
@@ -172,7 +172,9 @@ def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now:
     return max(in_flight, default=0)
 
 
-def latest_call_s(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> float:
+def latest_call_s(
+    connection: sqlite3.Connection, *, host: str, model: str, now: float
+) -> float:
     """Return the median seconds of the judging calls answered here in the latest minutes; 0 if
     there are none.
 

@@ -141,7 +141,9 @@ def _holds(process: str, *, is_over: bool) -> bool:
 def delete_expired(connection: Connection, *, now: float) -> list[ReservedAmount]:
     """Delete the rows of dead processes; return the others. Raises StoreDamaged."""
     held, expired = reserved_amounts(connection, now=now)
-    connection.executemany("DELETE FROM reservation WHERE id = ?", [(name,) for name in expired])
+    connection.executemany(
+        "DELETE FROM reservation WHERE id = ?", [(name,) for name in expired]
+    )
     return held
 
 
@@ -174,7 +176,8 @@ def reduce_reservation(connection: Connection, name: str, usd: Decimal) -> bool:
     held = reserved_usd(connection, name)
     if held is not None and held > usd:
         connection.execute(
-            "UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(held - usd), name)
+            "UPDATE reservation SET amount = ? WHERE id = ?",
+            (money.picodollars(held - usd), name),
         )
     elif held is not None:
         connection.execute("DELETE FROM reservation WHERE id = ?", (name,))
@@ -220,7 +223,9 @@ def cap_status(
     if not caps.any:
         return ()
     held, _ = reserved_amounts(connection, now=now)
-    return remaining_under_caps(connection, caps, turn_id=turn_id, day=day_of(now), set_aside=held)
+    return remaining_under_caps(
+        connection, caps, turn_id=turn_id, day=day_of(now), set_aside=held
+    )
 
 
 CAP_PERIOD_NAMES = {
@@ -254,7 +259,9 @@ def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "")
 
 def describe_cap(cap: CapLeft) -> str:
     """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 are left`."""
-    words = f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]})"
+    words = (
+        f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]})"
+    )
     if cap.left_usd == cap.cap_usd:
         return words
     return f"{words}; {format_dollars(max(cap.left_usd, ZERO_USD))} left"

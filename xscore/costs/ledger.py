@@ -71,7 +71,9 @@ _LEARN = """
     SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
 """
 """The last two: what is left of the past after as many calls as are added."""
-_RATIO = "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
+_RATIO = (
+    "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
+)
 _SPENT = """
     SELECT count(*) - count(cost),
       max(iif(cost < 0 OR typeof(cost) NOT IN ('integer', 'null'), cost, NULL)),
@@ -124,7 +126,9 @@ class Ledger:
 
 
 def insert_batch_calls(
-    connection: sqlite3.Connection, mark: str, calls: Iterable[tuple[CallRecord, Decimal | None]]
+    connection: sqlite3.Connection,
+    mark: str,
+    calls: Iterable[tuple[CallRecord, Decimal | None]],
 ) -> None:
     """Record calls answered by a batch, each with its live price, within an open transaction.
 

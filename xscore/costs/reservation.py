@@ -275,7 +275,9 @@ class _StoreBackend(Struct):
     async def report(self, reservation: Reservation) -> None:
         """Queue the charge. A failed commit does not raise here (the reply was paid for); `check`
         stops the next."""
-        charge = _Charge(reservation, reservation.unreported, reservation.held - reservation.needed)
+        charge = _Charge(
+            reservation, reservation.unreported, reservation.held - reservation.needed
+        )
         if not (charge.usd or charge.freed):
             return
         # Before the job is queued, so that the next report neither charges nor frees it again.
@@ -293,7 +295,9 @@ class _StoreBackend(Struct):
     ) -> None:
         reservation.leased_until = self.clock() + self.lease_s
         before = sum((row.usd for row in held if row.name == reservation.name), ZERO_USD)
-        row = spending.ReservedAmount(reservation.name, self.turn_id, reservation.day, before + usd)
+        row = spending.ReservedAmount(
+            reservation.name, self.turn_id, reservation.day, before + usd
+        )
         spending.write_reservation(
             connection, row, process=self.process, leased_until=reservation.leased_until
         )

@@ -3,7 +3,15 @@ member."""
 
 from typing import TYPE_CHECKING
 
-from xscore.indexer.chains import EXTENDS, INDEXED, PARAMETER, STEP, TYPE_MARK, chain_of, type_chars
+from xscore.indexer.chains import (
+    EXTENDS,
+    INDEXED,
+    PARAMETER,
+    STEP,
+    TYPE_MARK,
+    chain_of,
+    type_chars,
+)
 from xscore.indexer.passed_functions import chain_of_parameter
 
 if TYPE_CHECKING:

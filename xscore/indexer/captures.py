@@ -14,7 +14,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.indexer.captured_variables import variables_of
-from xscore.indexer.chains import STEP, TYPE_MARK, chain_before, chain_of, narrowed_by, type_chars
+from xscore.indexer.chains import (
+    STEP,
+    TYPE_MARK,
+    chain_before,
+    chain_of,
+    narrowed_by,
+    type_chars,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node

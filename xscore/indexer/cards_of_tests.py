@@ -95,7 +95,9 @@ def _called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
             # A usual name counts only on an object that the test made of a subject.
             if rest[-1] not in BUILTIN_NAMES or made_by(head, draft.text) in strong:
                 (weak if head in parameters else strong)[call] = None
-        elif head not in BUILTIN_NAMES and head not in parameters and head not in facts.own_names:
+        elif (
+            head not in BUILTIN_NAMES and head not in parameters and head not in facts.own_names
+        ):
             strong[call] = None
     subjects = list(strong or weak)[:MAX_SUBJECTS]
     return [_with_keywords(name, draft.text) for name in subjects] if is_python else subjects
@@ -105,7 +107,12 @@ def _is_ambient(facts: FileFacts, head: str) -> bool:
     """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
     imported = facts.imported[head]
     language = facts.source.language
-    top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
+    top = (
+        imported.module.removeprefix("node:")
+        .replace("@", "")
+        .partition(".")[0]
+        .partition("/")[0]
+    )
     library = sys.stdlib_module_names if language.module_separator == "." else _NODE_MODULES
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name
     return top in library or top in _TOOLS or is_test_path(path, language)

@@ -211,7 +211,9 @@ def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
     return None if first.type in _NO_COPIED else first
 
 
-_NO_COPIED = frozenset({"spread_element", "list_splat", "keyword_argument", "generator_expression"})
+_NO_COPIED = frozenset(
+    {"spread_element", "list_splat", "keyword_argument", "generator_expression"}
+)
 _COPIES = frozenset(
     b"""
     list tuple sorted set frozenset reversed iter copy.copy copy.deepcopy deepcopy Object.values
@@ -267,7 +269,12 @@ _INNER = {
     **dict.fromkeys(_INDEXES, _into_index),
     **dict.fromkeys(_THROUGH, _through),
     **dict.fromkeys(
-        ("boolean_operator", "binary_expression", "ternary_expression", "conditional_expression"),
+        (
+            "boolean_operator",
+            "binary_expression",
+            "ternary_expression",
+            "conditional_expression",
+        ),
         _into_choice,
     ),
 }

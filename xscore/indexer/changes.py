@@ -58,7 +58,9 @@ def parse_changed(run: "IndexRun") -> None:
         run.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     _write(run, _parse_apart(run))
     index_rows.write_index_meta(run.connection, _SLOW, "\n".join(run.slow))
-    missing = set(index_rows.read_index_meta(run.connection, index_rows.GRAMMARS_MISSING).split())
+    missing = set(
+        index_rows.read_index_meta(run.connection, index_rows.GRAMMARS_MISSING).split()
+    )
     missing -= run.languages_read
     missing |= run.languages_missing
     index_rows.write_index_meta(
@@ -114,7 +116,9 @@ def _language_name(path: str, data: bytes) -> str:
     return language_of_file(path, data[:MOST_FIRST_CHARS].decode("latin-1")).name
 
 
-def _adopt(run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]") -> "list[ChangedFile]":
+def _adopt(
+    run: "IndexRun", batch: "list[tuple[ChangedFile, FileStamp]]"
+) -> "list[ChangedFile]":
     """List the stored versions of these files; return those whose version is gone by now, or
     damaged."""
     unusable: list[ChangedFile] = []
@@ -236,7 +240,9 @@ def _write_unparsed(run: "IndexRun") -> None:
         run.unchanged += len(run.touched)
         run.removed += sum(not stamp.excluded for stamp in listed)
         run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run.refused]
-    index_rows.write_index_meta(run.connection, index_rows.FILES_LEFT, str(run.files_left or ""))
+    index_rows.write_index_meta(
+        run.connection, index_rows.FILES_LEFT, str(run.files_left or "")
+    )
 
 
 def _is_large(run: "IndexRun") -> bool:

@@ -114,7 +114,9 @@ class MemberIndex(ReachIndex):
         for overload in self._overloads(row.path)[row.plain]:
             if overload.kind is row.kind:
                 same_name.append(overload)
-        taking = [overload for overload in same_name if count < 0 or self._takes(overload, count)]
+        taking = [
+            overload for overload in same_name if count < 0 or self._takes(overload, count)
+        ]
         if 0 < len(taking) <= MOST_TWINS:
             return taking
         return [row]
@@ -181,7 +183,9 @@ class MemberIndex(ReachIndex):
         if in_file is not None:
             return in_file
         folder = folder_of(path)
-        beside = only_entity([row for row in rows if folder_of(row.path) == folder], by_folder=True)
+        beside = only_entity(
+            [row for row in rows if folder_of(row.path) == folder], by_folder=True
+        )
         return beside or only_entity(rows) or self._first_part(rows)
 
     def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:

@@ -105,7 +105,9 @@ class ClassNameIndex(NameIndex):
         return parts
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
-        return super()._bare(name, path) or self._extension("", name, path, within=folder_of(path))
+        return super()._bare(name, path) or self._extension(
+            "", name, path, within=folder_of(path)
+        )
 
     def _extension_of(
         self, row: EntityRow | None, written: str, name: str, path: str

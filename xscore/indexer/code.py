@@ -106,7 +106,9 @@ def _neighbour(
     words = set(re.findall(r"\w+", text)) - facts.namespace_words
     if last is not None and words <= idle:
         return last
-    is_comment = start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
+    is_comment = (
+        start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
+    )
     if following is not None and (is_comment or words <= _IDLE_WORDS):
         return following
     if not facts.source.is_test or end - start >= facts.source.window_lines:
@@ -192,7 +194,10 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
         return Kind.CLASS
     if kind == "scope":
         return Kind.BLOCK
-    in_class = entity.parent is not None and entity.parent.definition.kind in {"class", "extension"}
+    in_class = entity.parent is not None and entity.parent.definition.kind in {
+        "class",
+        "extension",
+    }
     if in_class or entity.definition.owner:
         return Kind.METHOD
     return Kind.FUNCTION
@@ -222,7 +227,9 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
     rows = dict(enumerate(facts.lines[entity.start : entity.end + 1], entity.start))
     for member in entity.members:
         d = member.definition
-        behind = facts.data[d.end_byte : facts.row_bytes[d.end + 1] - 1].decode("utf-8", "replace")
+        behind = facts.data[d.end_byte : facts.row_bytes[d.end + 1] - 1].decode(
+            "utf-8", "replace"
+        )
         if member.start <= entity.definition.inner_start or not _REST_OF_ROW.match(behind):
             continue  # it shares a row with other code
         for row in range(member.start, member.end + 1):
@@ -241,7 +248,10 @@ def _skeleton(facts: FileFacts, entity: Entity) -> str:
 
 
 def _blocks(
-    facts: FileFacts, receivers: Receivers, runs: Sequence[tuple[int, int]], tops: Sequence[Entity]
+    facts: FileFacts,
+    receivers: Receivers,
+    runs: Sequence[tuple[int, int]],
+    tops: Sequence[Entity],
 ) -> list[MemoryDraft]:
     """Draft the rows between entities; a long run is cut where statements begin."""
     spans: list[tuple[int, int]] = []

@@ -40,7 +40,9 @@ def update_commits(run: "IndexRun") -> CommitCounts:
         return CommitCounts()
     rules = f"{RULES} {run.allow_pii}"
     # Counted because a rebuilt store may lack them, and one may have been erased.
-    is_sound = latest.rules == rules and commit_rows.count_commits(connection) == latest.memories
+    is_sound = (
+        latest.rules == rules and commit_rows.count_commits(connection) == latest.memories
+    )
     is_current = (state.head, state.limit, state.is_complete) == (head, limit, True)
     if is_sound and is_current:
         return commit_rows.commit_counts(connection)

@@ -110,7 +110,9 @@ def _block_name(match: re.Match[str]) -> str:
 
 
 def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
-    return replace(draft, facts=replace(draft.facts, docstring=_comments(draft.text.split("\n"))))
+    return replace(
+        draft, facts=replace(draft.facts, docstring=_comments(draft.text.split("\n")))
+    )
 
 
 def _keys(syntax: Syntax | None, kind: str) -> list[tuple[int, str]]:

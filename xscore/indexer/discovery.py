@@ -105,7 +105,9 @@ def _list_files(root: RepositoryRoot, *, git: bool, until: float | None) -> File
             _too_slow.add(root.path)
     if bare_repository(root.path):
         return FileListing(
-            notes=["this is git's own folder, or a bare repository: it holds no files to remember"]
+            notes=[
+                "this is git's own folder, or a bare repository: it holds no files to remember"
+            ]
         )
     listing = walk_folder(root.path, until=until)
     if not listing.is_whole:

@@ -35,7 +35,15 @@ _COMPONENTS = frozenset({"vue", "svelte"})
 """Languages in which a page is one component."""
 _SCRIPT_END = re.compile(r"</script\s{0,20}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""\b(lang|type)\s{0,20}=\s{0,20}["']?([\w/+.-]+)""", re.IGNORECASE)
-_SCRIPTS = ("", "js", "jsx", "module", "text/javascript", "application/javascript", "text/babel")
+_SCRIPTS = (
+    "",
+    "js",
+    "jsx",
+    "module",
+    "text/javascript",
+    "application/javascript",
+    "text/babel",
+)
 _LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {
     "ts": "typescript",
     "tsx": "tsx",

@@ -169,7 +169,9 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
     return joined
 
 
-def _joined_clauses(definitions: Sequence[Definition], lines: Sequence[str]) -> list[Definition]:
+def _joined_clauses(
+    definitions: Sequence[Definition], lines: Sequence[str]
+) -> list[Definition]:
     """Merge the clauses of a function, which follow each other with nothing between but comments.
 
     What is within a clause stays apart. Many long clauses become several entities. Trade-off: the

@@ -63,7 +63,9 @@ class FileFacts:
         self._last_byte = len(self.data)
         self._signature = cache(self._find_signature)
         self.reference: Callable[[str], str] = cache(
-            partial(module_reference, path=source.path, separator=source.language.module_separator)
+            partial(
+                module_reference, path=source.path, separator=source.language.module_separator
+            )
         )
         """Returns how the store names a module that this file imports; empty: it is outside."""
         self.imported: dict[str, Import] = {}
@@ -120,7 +122,9 @@ class FileFacts:
             return []
         places = self.outside(holes, self.syntax.values, start, end)
         names = dict.fromkeys(self._value_use(written) for _, written in places)
-        uses = [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in names if hint]
+        uses = [
+            NameUse(name, f"value:{hint}", is_reference=True) for name, hint in names if hint
+        ]
         return uses[:MAX_NAMES]
 
     def _value_use(self, written: str) -> tuple[str, str]:
@@ -150,7 +154,11 @@ class FileFacts:
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
-        return 1 + bisect_left(self.syntax.branches, end) - bisect_left(self.syntax.branches, start)
+        return (
+            1
+            + bisect_left(self.syntax.branches, end)
+            - bisect_left(self.syntax.branches, start)
+        )
 
     def bases(self, entity: Entity) -> list[str]:
         """Return the base classes, and the modules that the body mixes in."""
@@ -260,7 +268,9 @@ class FileFacts:
     def bases_used(self, entity: Entity) -> list[NameUse]:
         """Return the base classes as names with hints for `links`."""
         named = (self._base_use(base) for base in self.bases(entity))
-        return [NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None]
+        return [
+            NameUse(*use, is_reference=True) for use in dict.fromkeys(named) if use is not None
+        ]
 
     def _base_use(self, base: str) -> tuple[str, str] | None:
         """Return a base's name and hint; of `Utils::Html` with all that stands before it, unless
@@ -286,14 +296,17 @@ class FileFacts:
                 is_path = self._is_path(call)
             if is_path:
                 return self.path_of([head, *rest])
-        if head in self.imported and not (rest and self.source.language.module_separator == "::"):
+        if head in self.imported and not (
+            rest and self.source.language.module_separator == "::"
+        ):
             return self._imported(self.imported[head], head, rest)
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             whose = "super" if head.startswith("super") else "self"
             return name, f"{whose}:{owner}"
         if len(rest) == 1 and head[:1].isupper():  # `Class::create`, of the same namespace
-            is_foreign = head in BUILTIN_NAMES and head not in self.defined_names  # `Object.assign`
+            # `Object.assign`.
+            is_foreign = head in BUILTIN_NAMES and head not in self.defined_names
             return None if is_foreign else (name, f"typed:{head}")
         if self._says_nothing(name, has_object=bool(rest)):
             return None
@@ -331,13 +344,19 @@ class FileFacts:
             return name, f"typed:{owner}"
         return name, f"mod:{self.reference('::'.join(above))}#{owner}"
 
-    def _imported(self, imported: Import, head: str, rest: Sequence[str]) -> tuple[str, str] | None:
+    def _imported(
+        self, imported: Import, head: str, rest: Sequence[str]
+    ) -> tuple[str, str] | None:
         target = self.reference(imported.module)
         if not target:
             return None
         has_name = imported.name not in {"", "default", "*"}
         if not rest:
-            return (imported.name, f"mod:{target}") if has_name else (head, f"mod:{target}#default")
+            return (
+                (imported.name, f"mod:{target}")
+                if has_name
+                else (head, f"mod:{target}#default")
+            )
         if has_name:
             return rest[-1], f"mod:{target}#{imported.name}"
         if not imported.alias and len(rest) > 1:
@@ -376,7 +395,9 @@ def within(places: Sequence[Place], start: int, end: int) -> Sequence[Place]:
     return places[first_from(places, start) : first_from(places, end)]
 
 
-def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
+def _between(
+    places: Sequence[tuple[int, str]], start: int, end: int
+) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
 
 

@@ -33,7 +33,9 @@ _INTERPRETERS = {
 _LANGUAGE_OF: dict[str, str] = {}
 for _language, _programs in _INTERPRETERS.items():
     _LANGUAGE_OF |= dict.fromkeys(_programs.split(), _language)
-_ENCODING = re.compile(rb"(?:coding|charset)[ \t]{0,9}[:=][ \t]{0,9}[\"']?([A-Za-z][\w.-]{1,30})")
+_ENCODING = re.compile(
+    rb"(?:coding|charset)[ \t]{0,9}[:=][ \t]{0,9}[\"']?([A-Za-z][\w.-]{1,30})"
+)
 _ENCODING_BYTES = 1_000
 """How far into a file it may say how it is encoded."""
 _ENCODINGS = frozenset(

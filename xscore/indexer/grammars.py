@@ -83,7 +83,8 @@ def grammar_problem(language: Language) -> str:
         return NOT_INSTALLED
     try:
         load_parser(language)
-    except (Exception, SystemExit) as error:  # the package is not ours: its import may run anything
+    # The package is not ours: its import may run anything.
+    except (Exception, SystemExit) as error:
         return f"the grammar does not load ({type(error).__name__}: {error})"
     return ""
 
@@ -132,7 +133,9 @@ def _in_plain_kotlin(data: bytes) -> bytes:
     row moves.
     """
     data = re.sub(_KOTLIN_MODIFIER, lambda match: b" " * len(match[0]), data)
-    return re.sub(_KOTLIN_CONSTRUCTOR, lambda match: b" " * len(match[1]) + b"constructor(\n", data)
+    return re.sub(
+        _KOTLIN_CONSTRUCTOR, lambda match: b" " * len(match[1]) + b"constructor(\n", data
+    )
 
 
 def _in_plain_c(data: bytes) -> bytes:

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer.commit_messages import CommitMessage, commit_subject, read_message, why_left_out
+from xscore.indexer.commit_messages import (
+    CommitMessage,
+    commit_subject,
+    read_message,
+    why_left_out,
+)
 from xscore.platform import git_log
 from xscore.platform.database import transaction
 from xscore.platform.git import is_shallow

@@ -155,7 +155,9 @@ def _leaf(root: "Node", at: int, name: str) -> "Node | None":
 def _is_bound(node: "Node", parent: "Node") -> bool:
     if parent.type == "expression_list" and parent.parent is not None:  # `a, b := f()` in Go
         statement = parent.parent
-        return statement.child_by_field_name("left") == parent and "return" not in statement.type
+        return (
+            statement.child_by_field_name("left") == parent and "return" not in statement.type
+        )
     if parent.type in _PATTERNS:
         return True
     field = _BINDING.get(parent.type)

@@ -121,7 +121,8 @@ class IndexRun(Struct, dict=True):
     @cached_property
     def rules(self) -> "AdmissionRules":
         """Which files are indexed."""
-        from xscore.indexer.admission import AdmissionRules  # only new or changed files are checked
+        # Only new or changed files are checked.
+        from xscore.indexer.admission import AdmissionRules
 
         return AdmissionRules(self.settings, self.taken_back.holds)
 
@@ -155,7 +156,9 @@ class IndexRun(Struct, dict=True):
                 lacks_package,  # most index runs look up no changed file
             )
 
-            self.rules_by_language[language] = self._rules(lacks_grammar=lacks_package(language))
+            self.rules_by_language[language] = self._rules(
+                lacks_grammar=lacks_package(language)
+            )
         return self.rules_by_language[language]
 
     def forget_removed_worktrees(self) -> None:
@@ -196,7 +199,11 @@ class IndexRun(Struct, dict=True):
                 self.excluded.append(Excluded(path, "unreadable"))
                 continue
             stamp = stamps.get(path)
-            if stamp is None or stamp.size != info.st_size or stamp.mtime_ns != changed_ns(info):
+            if (
+                stamp is None
+                or stamp.size != info.st_size
+                or stamp.mtime_ns != changed_ns(info)
+            ):
                 new_files.append((path, name, info))
                 continue
             present.add(path)

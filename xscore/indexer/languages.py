@@ -207,7 +207,9 @@ _MORE_CODE = (
         has_open_classes=True,
         test_files=r"(^|/)tests?\.rs$",
     ),
-    _code("java", ".java", **_PACKAGED, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
+    _code(
+        "java", ".java", **_PACKAGED, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"
+    ),
     _code(
         "c",
         ".c",
@@ -309,7 +311,9 @@ _MORE_CODE = (
 
 
 def _blocks(name: str, claims: str, begins: str, quote: str = "") -> Language:
-    return Language(name=name, shape=FileShape.BLOCKS, claims=claims, begins=begins, quote=quote)
+    return Language(
+        name=name, shape=FileShape.BLOCKS, claims=claims, begins=begins, quote=quote
+    )
 
 
 _SQL_OBJECTS = (
@@ -338,7 +342,9 @@ _BY_LINES = (
         r'(\w+)\s+(?:"([^"\n]*)"\s*)?(?:"([^"\n]*)"\s*)?(?:\{|=)',
     ),
     _blocks(
-        "dockerfile", ".dockerfile Dockerfile Containerfile", r"(?i)(from)\s+\S+(?:\s+as\s+(\S+))?"
+        "dockerfile",
+        ".dockerfile Dockerfile Containerfile",
+        r"(?i)(from)\s+\S+(?:\s+as\s+(\S+))?",
     ),
     _blocks(
         "make",
@@ -362,7 +368,12 @@ _PAGES = tuple(
     for name, claims in (("html", ".html .htm"), ("vue", ".vue"), ("svelte", ".svelte"))
 )
 _NOTEBOOK = replace(
-    _PYTHON, name="notebook", shape=FileShape.CELLS, claims=".ipynb", grammar="", family="python"
+    _PYTHON,
+    name="notebook",
+    shape=FileShape.CELLS,
+    claims=".ipynb",
+    grammar="",
+    family="python",
 )
 
 

@@ -143,7 +143,9 @@ class NameIndex(MemberIndex):
                 yield Edge(mention.source, file_id(target), mention.relation)
                 continue
             is_test = mention.relation is Relation.TESTS and target.kind is Kind.TEST
-            yield Edge(mention.source, target.id, Relation.CALLS if is_test else mention.relation)
+            yield Edge(
+                mention.source, target.id, Relation.CALLS if is_test else mention.relation
+            )
             if has_packages:
                 yield Edge(file_id(path), file_id(target.path), Relation.IMPORTS)
 
@@ -255,7 +257,9 @@ class NameIndex(MemberIndex):
         family = family_of(self._languages.get(importer, ""))
         rows = [row for row in self._named(name) if row.kind in kinds]
         only = only_entity(
-            row for row in rows if family_of(row.language) == family and row.path.startswith(within)
+            row
+            for row in rows
+            if family_of(row.language) == family and row.path.startswith(within)
         )
         if only is None or dotted not in (None, "." in only.plain):
             return None
@@ -268,7 +272,9 @@ class NameIndex(MemberIndex):
             return class_row
         return None
 
-    def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
+    def _attribute(
+        self, name: str, path: str, *, dotted: bool | None = None
+    ) -> EntityRow | None:
         """Return the only method or function of a name that is within reach and overrides no
         other."""
         if name in BUILTIN_NAMES or name in names_in(self._row(path).library):
@@ -311,7 +317,9 @@ class NameIndex(MemberIndex):
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
-        starred = self._in_file(self._star(name, path)).get(name) or self._static_star(name, path)
+        starred = self._in_file(self._star(name, path)).get(name) or self._static_star(
+            name, path
+        )
         if starred is not None:
             return starred
         unique = self._unique(name, path, _TOP_KINDS, dotted=False)
@@ -365,7 +373,8 @@ class NameIndex(MemberIndex):
                 return None
             return self._in_package(name, folder)
         if not file:
-            of_its_name = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
+            # A class in the file of its name.
+            of_its_name = self.resolve(f"{target}/{name}", path)
             return self._exported(name, of_its_name) if of_its_name else None
         if held_by:
             return self._default_export(name, file)
@@ -397,7 +406,9 @@ class NameIndex(MemberIndex):
             return None
         if held_by:
             return self._inherited(self._unique(held_by, path, frozenset({Kind.CLASS})), name)
-        return self._in_file(path).get(name) or self._unique(name, path, _TOP_KINDS, dotted=False)
+        return self._in_file(path).get(name) or self._unique(
+            name, path, _TOP_KINDS, dotted=False
+        )
 
     def _exported(self, name: str, file: str) -> EntityRow | None:
         """Return the entity that a module exports under a name, defined or re-exported there."""

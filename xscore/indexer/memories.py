@@ -21,7 +21,15 @@ from xscore.indexer.parse_jobs import ParseJob
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.indexing import Mention
-from xscore.records.memory import CODE_KINDS, WITHIN, Kind, Layer, Memory, MemorySource, Relation
+from xscore.records.memory import (
+    CODE_KINDS,
+    WITHIN,
+    Kind,
+    Layer,
+    Memory,
+    MemorySource,
+    Relation,
+)
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import find_literals, is_safe_name
@@ -128,7 +136,12 @@ def _literals_of(source: SourceFile, drafts: Sequence[MemoryDraft]) -> FoundLite
 
 
 def _make_memory(
-    job: ParseJob, source: SourceFile, draft: MemoryDraft, *, ordinal: int, literals: FoundLiterals
+    job: ParseJob,
+    source: SourceFile,
+    draft: MemoryDraft,
+    *,
+    ordinal: int,
+    literals: FoundLiterals,
 ) -> tuple[Memory, int]:
     """Return the memory of a draft, redacted, and how many secrets that took. literals: those of
     the whole file."""
@@ -183,7 +196,9 @@ def _namable(
     if is_safe_name("\n".join(words)):
         return tuple(mentions), types
     safe = {word for word in words if is_safe_name(word)}
-    kept = tuple(mention for mention in mentions if mention.name in safe and mention.hint in safe)
+    kept = tuple(
+        mention for mention in mentions if mention.name in safe and mention.hint in safe
+    )
     safe_types: dict[str, dict[str, str]] = {}
     for id_, members in types.items():
         if safe.issuperset(members) and safe.issuperset(members.values()):

@@ -19,7 +19,12 @@ from xscore.indexer.languages import (
     module_suffixes,
     path_ends_of,
 )
-from xscore.indexer.script_packages import MANIFEST, WORKSPACE_FILES, ScriptPackages, is_paths_file
+from xscore.indexer.script_packages import (
+    MANIFEST,
+    WORKSPACE_FILES,
+    ScriptPackages,
+    is_paths_file,
+)
 from xscore.platform.paths import folder_of
 from xscore.store.encoded_files import FileMentions
 
@@ -113,7 +118,8 @@ class ModuleIndex:
         self._languages = languages
         self._mentions = cache(mentions)
         self._at = cache(self._find_at)
-        self._nearest = cache(self._find_nearest)  # the files of a folder import the same modules
+        # The files of a folder import the same modules.
+        self._nearest = cache(self._find_nearest)
         # Looked for at each import, an index would take time by the square.
         self._below = cache(self._find_below)
         self._by_tail: dict[str, list[tuple[str, str]]] = {}
@@ -252,7 +258,9 @@ class ModuleIndex:
     def _crates(self) -> dict[str, str]:
         """The folder of each Rust crate, by its name in code."""
         return dict(
-            self._modules_of(path for path in self._languages if f"/{path}".endswith("/Cargo.toml"))
+            self._modules_of(
+                path for path in self._languages if f"/{path}".endswith("/Cargo.toml")
+            )
         )
 
     @cached_property
@@ -263,7 +271,9 @@ class ModuleIndex:
         for path in self._languages:
             name = path.rpartition("/")[2]
             if name in names or is_paths_file(name):
-                hints.append((folder_of(path), [hint for _, hint in self._mentions(path).imports]))
+                hints.append(
+                    (folder_of(path), [hint for _, hint in self._mentions(path).imports])
+                )
         return ScriptPackages(hints, lambda place: self._at(place, path_ends_of("javascript")))
 
     def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -286,7 +286,9 @@ class ReceiverIndex(VariableIndex):
         row = self._in_file(path).get(name)
         if row is not None or name in BUILTIN_NAMES:
             return row
-        return self._in_namespace(name, owner, path) or self._bare_or_mixed_in(name, owner, path)
+        return self._in_namespace(name, owner, path) or self._bare_or_mixed_in(
+            name, owner, path
+        )
 
     def _in_namespace(self, name: str, owner: str, path: str) -> EntityRow | None:
         """Return the function or class that stands in the outermost namespace of a class."""
@@ -474,7 +476,11 @@ class ReceiverIndex(VariableIndex):
 
     def _with_own(self, value: Value, holder: EntityRow) -> Value:
         """`Result<Self, E>` of a method is one of the class that it is called on."""
-        if value.row is not None or "Self" not in value.written or not self._in_file(holder.path):
+        if (
+            value.row is not None
+            or "Self" not in value.written
+            or not self._in_file(holder.path)
+        ):
             return value
         arguments: list[str] = []
         for argument in type_arguments(value.written):
@@ -531,4 +537,8 @@ class ReceiverIndex(VariableIndex):
             return inner
         if step in SAME_METHODS:
             return value
-        return self._step(inner, step, count=count) if is_wrapper and inner is not None else OUTSIDE
+        return (
+            self._step(inner, step, count=count)
+            if is_wrapper and inner is not None
+            else OUTSIDE
+        )

@@ -69,7 +69,9 @@ class Receivers:
         """Return the calls between two bytes. holes: spans to leave out."""
         uses: dict[NameUse, None] = {}
         seen = set[tuple[str, int, int]]()
-        for at, chain, count in self._facts.outside(holes, self._facts.syntax.chains, start, end):
+        for at, chain, count in self._facts.outside(
+            holes, self._facts.syntax.chains, start, end
+        ):
             head = chain.partition(STEP)[0]
             bound = None
             if head in scope.names:
@@ -144,7 +146,9 @@ class Receivers:
     def _without_object(self, name: str, scope: VariableScope) -> tuple[str, str] | None:
         if name.startswith(TYPE_MARK):
             return name[1:].rpartition(".")[2], f"new:{scope.owner}"
-        has_inner = self._language.has_implicit_receiver or self._language.module_separator == "::"
+        has_inner = (
+            self._language.has_implicit_receiver or self._language.module_separator == "::"
+        )
         is_own = has_inner and scope.owner and "::" not in name
         if is_own and name.rstrip("?!").isidentifier() and name not in self._facts.imported:
             return name, f"in:{scope.owner}"
@@ -289,7 +293,9 @@ class Receivers:
                 if name.partition(".")[0] in self._own or name[:1] == "@":
                     self._add(members, name, assigned, method)
         holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-        declared = self._facts.outside(holes, self._facts.syntax.declared, d.start_byte, d.end_byte)
+        declared = self._facts.outside(
+            holes, self._facts.syntax.declared, d.start_byte, d.end_byte
+        )
         for at, name, written in declared:
             result = self.types.type_of(written.lstrip(": "), at)
             stated = TYPE_MARK + result if result else ""

@@ -117,7 +117,10 @@ def _rewired(
 
 
 def _seeing(
-    connection: sqlite3.Connection, index: ReceiverIndex, rewired: Rewired, paths: Collection[str]
+    connection: sqlite3.Connection,
+    index: ReceiverIndex,
+    rewired: Rewired,
+    paths: Collection[str],
 ) -> set[str]:
     """Return the files that may reach others than before through these, and mention a name of
     those."""
@@ -136,7 +139,9 @@ def _seeing(
     return seeing
 
 
-def _importers(connection: sqlite3.Connection, index: ReceiverIndex, paths: set[str]) -> set[str]:
+def _importers(
+    connection: sqlite3.Connection, index: ReceiverIndex, paths: set[str]
+) -> set[str]:
     """Return what imports these files, also through files that define nothing."""
     importers: set[str] = set()
     waiting = paths
@@ -211,11 +216,16 @@ def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> 
         named[last_name(row.entity)].append(row)
     nothing = FileMentions()
     return _index_of(languages)(
-        languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__
+        languages,
+        lambda path: mentions.get(path, nothing),
+        in_file.__getitem__,
+        named.__getitem__,
     )
 
 
-def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> ReceiverIndex:
+def _looked_up_names(
+    connection: sqlite3.Connection, languages: Mapping[str, str]
+) -> ReceiverIndex:
     """Read the definitions and mentions that are asked for."""
     return _index_of(languages)(
         languages,

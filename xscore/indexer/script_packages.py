@@ -114,7 +114,9 @@ class ScriptPackages:
                 continue
             for name in names:
                 for path in _targets_of(aliases, name):
-                    if file := self._file_at(posixpath.normpath(f"{folder}/{path}".lstrip("/"))):
+                    if file := self._file_at(
+                        posixpath.normpath(f"{folder}/{path}".lstrip("/"))
+                    ):
                         return file
         return ""
 

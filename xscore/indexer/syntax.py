@@ -176,7 +176,9 @@ def _imported_values(
         ((module, _),) = sources
         if module.partition(".")[0] not in library:
             names.add(name)
-    places = [(at, name) for at, name in syntax.places if name in names and not is_class_name(name)]
+    places = [
+        (at, name) for at, name in syntax.places if name in names and not is_class_name(name)
+    ]
     spans: list[tuple[int, int, int]] = []
     for d in syntax.definitions:
         if d.kind not in ("scope", "namespace"):

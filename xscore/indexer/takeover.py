@@ -72,7 +72,8 @@ _THEIRS = """
     theirs.number IN (SELECT version FROM sibling.file_row WHERE worktree = :there)
 """
 _MINE = (
-    "mine.path = theirs.path AND mine.file_hash = theirs.file_hash AND mine.rules = theirs.rules"
+    "mine.path = theirs.path AND mine.file_hash = "
+    "theirs.file_hash AND mine.rules = theirs.rules"
 )
 _FROM_CLONE = {
     "versions": (

@@ -136,7 +136,8 @@ class _Reader:
 
     def _single(self, depth: int) -> str:
         while self._next in _MARKS or self._next == "." or self._is_word():
-            self._at += 2 if self._next == "'" else 1  # a lifetime of Rust is a quote and a name
+            # A lifetime of Rust is a quote and a name.
+            self._at += 2 if self._next == "'" else 1
         word = self._next
         if depth > MAX_TYPE_DEPTH or not word or word in _NO_NAME:
             self._at = len(self._tokens)

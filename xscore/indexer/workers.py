@@ -225,7 +225,9 @@ class _Worker(Struct):
         self.since = time.monotonic()
         if self.process is not None and self.process.stdin is not None:
             self.sender = Thread(
-                target=_send_all, args=(self.process.stdin.fileno(), list(self.jobs)), daemon=True
+                target=_send_all,
+                args=(self.process.stdin.fileno(), list(self.jobs)),
+                daemon=True,
             )
             self.sender.start()
 

@@ -183,7 +183,9 @@ def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
     return sorted(sayings, key=lambda saying: (-saying.at, saying.members[0].id))
 
 
-def amending_pairs(sayings: Sequence[Saying], words: SpokenWords) -> list[tuple[Saying, Saying]]:
+def amending_pairs(
+    sayings: Sequence[Saying], words: SpokenWords
+) -> list[tuple[Saying, Saying]]:
     """Return who amends whom, the latest first. sayings: the latest first."""
     weights_of: dict[bool, Weights] = {}
     pairs: list[tuple[Saying, Saying]] = []

@@ -125,7 +125,8 @@ def _conversation(
     if settings.exchanges:
         shown = latest_exchanges(connection, turn.thread, settings.exchanges)
     session = working_session.load_session(connection, turn.thread)
-    goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
+    # This turn is one of them.
+    goes_back = session is not None and session.tasks > len(shown) + 1
     return SessionContext(
         exchanges=shown,
         summary=session.summary if session is not None and goes_back else "",
@@ -149,14 +150,20 @@ def stated_facets(store: Store) -> tuple[tuple[str, str], ...]:
         " 'preference' AND source = 'explicit' AND key LIKE 'persona.%' ORDER BY key"
     )
     wishes = {key.partition(".")[2]: text for key, text in user.execute(query).fetchall()}
-    return tuple((facet, " ".join(wishes[facet].split())) for facet in FACETS if facet in wishes)
+    return tuple(
+        (facet, " ".join(wishes[facet].split())) for facet in FACETS if facet in wishes
+    )
 
 
 def _answer_warnings(text: str, finish: Finish, known_ids: Collection[str]) -> list[str]:
     warnings = []
     if finish is Finish.LENGTH:
-        warnings.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
+        warnings.append(
+            "the answer was cut at its output limit. Raise primary.max_output_tokens."
+        )
     unknown = unknown_cited_ids(text, known_ids)
     if unknown:
-        warnings.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
+        warnings.append(
+            f"the answer cites memories that it was not shown: {', '.join(unknown)}"
+        )
     return warnings

@@ -113,7 +113,9 @@ def _with_settings(parts: PipelineParts, given_settings: Settings) -> PipelinePa
     reassembled = assemble_parts(
         parts.store, given_settings, parts.loaded, parts.observer, listener=parts.listener
     )
-    reassembled = replace(reassembled, index=parts.index, resources_opener=parts.resources_opener)
+    reassembled = replace(
+        reassembled, index=parts.index, resources_opener=parts.resources_opener
+    )
     if parts.adapt_judge is None:
         return reassembled
     return with_adapted_judge(reassembled, parts.adapt_judge)
@@ -126,7 +128,9 @@ def with_adapted_judge(
     return replace(parts, judge=adapt(parts.judge), adapt_judge=adapt)
 
 
-def _usable_settings(store: Store, given_settings: Settings) -> tuple[Settings, tuple[str, ...]]:
+def _usable_settings(
+    store: Store, given_settings: Settings
+) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings that choose the models, and warnings. Those of a replay are changed so
     that it needs no key."""
     if not given_settings.judge.replay:
@@ -151,7 +155,9 @@ def _update_index(
         until=until,
         siblings=store.siblings,
         languages=tuple(enabled_plugins("languages", settings).values()),
-        progress=lambda files, of: observer.on(IndexProgress(files, of, time.monotonic() - began)),
+        progress=lambda files, of: observer.on(
+            IndexProgress(files, of, time.monotonic() - began)
+        ),
     )
     for note in report.notes:
         observer.note(note)

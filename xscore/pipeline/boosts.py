@@ -112,7 +112,9 @@ def boost(
     floor = rules.settings.floor
     scores = map(score_of, ranked)
     liftable = {place: ranked[place] for place, score in enumerate(scores) if score >= floor}
-    around = _context(list(liftable.values()), ranked, turn, rules, edges=edges, degrees=degrees)
+    around = _context(
+        list(liftable.values()), ranked, turn, rules, edges=edges, degrees=degrees
+    )
     for place, entry in liftable.items():
         boosts = _boosts_of(entry, around, rules.boosters)
         if boosts:
@@ -299,7 +301,9 @@ def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
         age = max(0.0, around.now - candidate.updated_at) / DAY_S
     if age is None:
         return None
-    amount = around.settings.recency * 0.5 ** (int(age) / around.settings.recency_half_life_days)
+    amount = around.settings.recency * 0.5 ** (
+        int(age) / around.settings.recency_half_life_days
+    )
     when = "today" if age < 1 else f"{age:.0f} days ago"
     return _boost("recency", amount, f"last modified {when}")
 
@@ -334,7 +338,9 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return groups
 
 
-def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+def _neighbours(
+    candidate: Candidate, links: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str]]:
     """Pairs of (own id, other id), in an order that no permutation of the input changes."""
     pairs: set[tuple[str, str]] = set()
     for own_id in _ids(candidate):
@@ -386,9 +392,7 @@ def _cut_note(lift: Boost, amount: float, cap: float) -> str:
     before = f"{lift.amount:+.2f}"
     if before == f"{amount:+.2f}":
         return ""
-    from xscore.platform.figures import format_fraction  # most turns cut no boost
-
-    return f" (cut from {before}: boosts add at most {format_fraction(cap)} together)"
+    return f" (cut from {before}: boosts add at most {cap:.3g} together)"
 
 
 def _candidate_name(candidate: Candidate) -> str:

@@ -160,11 +160,13 @@ class Pipeline:
         then the receipt still comes. Raises what `ask` raises, and UsageError while another turn is
         streamed.
         """
-        from xscore.pipeline.stream import EventStream  # few callers follow the events of a turn
+        # Few callers follow the events of a turn.
+        from xscore.pipeline.stream import EventStream
 
         if self._stream is not None:
             raise UsageError(
-                "another turn is being streamed", hint="Leave its loop, or open the folder again."
+                "another turn is being streamed",
+                hint="Leave its loop, or open the folder again.",
             )
         asking = self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway)
         self._stream = EventStream(asking)
@@ -217,7 +219,9 @@ class Pipeline:
             from xscore.prompts.bundle_forms import FORMS  # an answer names no form
 
             if form not in FORMS:
-                raise UsageError(f"there is no form {form!r}", hint=f"One of: {', '.join(FORMS)}.")
+                raise UsageError(
+                    f"there is no form {form!r}", hint=f"One of: {', '.join(FORMS)}."
+                )
         if max_tokens is not None and max_tokens < 1:
             raise UsageError(f"`max_tokens` is {max_tokens}", hint="Give a number from 1 up.")
         options = TurnOptions(

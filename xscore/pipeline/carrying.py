@@ -251,7 +251,9 @@ def carried_over(
     return CarriedOver(way=way, because=because, left=left_unjudged, under=tuple(under))
 
 
-def carried_reasons(pool: Pool, store: Store, judge: str, hashes: Sequence[str]) -> dict[str, str]:
+def carried_reasons(
+    pool: Pool, store: Store, judge: str, hashes: Sequence[str]
+) -> dict[str, str]:
     """Return the reasons that came with carried judgments, by content hash."""
     reasons = dict[str, str]()
     plan = pool.thread

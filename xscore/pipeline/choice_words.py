@@ -53,7 +53,9 @@ def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
 def _why_without_place(shown: Selected, receipt: Answer) -> str:
     """Say why a memory of a kind with few places has none; "": its kind is not limited."""
     if shown.kind == Kind.COMMIT:
-        code = [memory.score for memory in receipt.selected if memory.kind in PRODUCT_CODE_KINDS]
+        code = [
+            memory.score for memory in receipt.selected if memory.kind in PRODUCT_CODE_KINDS
+        ]
         best_of_code = max(code, default=0.0)
         if shown.score < least_score_of_commit(best_of_code, receipt.task, receipt.scope.kinds):
             return (
@@ -75,7 +77,9 @@ def outcome_of_listed(shown: Selected, *, is_kept: bool) -> str:
     return "below_threshold"
 
 
-def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
+def words_of_unlisted(
+    shown: Selected, place: int, judged: int, receipt: Answer
+) -> tuple[str, str]:
     """Return the outcome and the sentence of a memory that the receipt does not list.
 
     place: its rank among the judged, from 1.
@@ -84,7 +88,8 @@ def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer)
     score = score_sum(shown, receipt)
     if shown.below_threshold:
         sentence = (
-            f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
+            f"It was judged and not chosen: {score} is below the "
+            f"threshold of {shown.threshold:g}"
         )
         # Most memories have nothing in common with a task, and their order among each other says
         # nothing.
@@ -97,7 +102,9 @@ def words_of_unlisted(shown: Selected, place: int, judged: int, receipt: Answer)
             " keep it."
         )
         return "beyond_k", sentence
-    used_up = _why_without_place(shown, receipt) or "tests had used up their share of the places"
+    used_up = (
+        _why_without_place(shown, receipt) or "tests had used up their share of the places"
+    )
     return "over_quota", f"It passed with {score}, but {used_up}."
 
 

@@ -156,9 +156,13 @@ def _fill(
     # What passed beside the code takes at most its share of the places that are filled up to.
     counted = len(places.taken) - beside + min(beside, rules.beside)
     least_beside = rules.beside_share * _best_score(places.taken, near)
-    has_code = any(ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near))
+    has_code = any(
+        ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near)
+    )
     files = {
-        _file_of(ranked.candidate) for ranked in places.taken if ranked.candidate.kind in _WINDOWED
+        _file_of(ranked.candidate)
+        for ranked in places.taken
+        if ranked.candidate.kind in _WINDOWED
     }
     for ranked in near:
         candidate = ranked.candidate

@@ -93,7 +93,9 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     cap = parts.settings.budget.max_usd
     ask = parts.settings.budget.confirm_usd
     if cap is None:
-        findings.append(DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd."))
+        findings.append(
+            DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd.")
+        )
     else:
         findings.append(
             DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}")
@@ -107,7 +109,8 @@ def _where_kept(root: RepositoryRoot) -> str:
         return " (its folder cannot be written: a copy is read, and nothing is kept)"
     if root.store_dir.is_relative_to(user_stores_dir()):
         return (
-            " (in your own folder: the repository has no git folder of its own that can be written)"
+            " (in your own folder: the repository has no git folder "
+            "of its own that can be written)"
         )
     return ""
 
@@ -124,7 +127,10 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
                 yield DoctorFinding("your store", True, str(path))
             else:
                 yield DoctorFinding(
-                    "your store", False, f"{path}: {integrity}", sqlite_drivers.recovery_hint(path)
+                    "your store",
+                    False,
+                    f"{path}: {integrity}",
+                    sqlite_drivers.recovery_hint(path),
                 )
     except StoreError as error:
         yield DoctorFinding("your store", False, error.message, error.hint)
@@ -165,7 +171,9 @@ class _CheckedModel(Struct, frozen=True):
     name: str
     host: str
 
-    def line(self, subject: str, detail: str, *, ok: bool = True, hint: str = "") -> DoctorFinding:
+    def line(
+        self, subject: str, detail: str, *, ok: bool = True, hint: str = ""
+    ) -> DoctorFinding:
         """Return one line; `subject` is empty for the first."""
         return DoctorFinding(f"{self.role} {subject}".strip(), ok, detail, hint)
 
@@ -193,7 +201,8 @@ class _CheckedModel(Struct, frozen=True):
             key_words = f"{end} from {account.api_key_env}, sent to {self.host}"
             if not secret:
                 key_words = (
-                    f"none needed: {self.host} is this machine ({account.api_key_env} is not set)"
+                    f"none needed: {self.host} is this machine "
+                    f"({account.api_key_env} is not set)"
                 )
             # A server of this machine takes any key, and short ones are often set for it.
             is_doubtful = 0 < len(secret) < SHORTEST_KEY and not this_machine
@@ -201,7 +210,9 @@ class _CheckedModel(Struct, frozen=True):
                 f"It has {counted(len(secret), 'character')}: check that {account.api_key_env} is"
                 " a complete key."
             )
-            yield self.line("key", key_words, ok=not is_doubtful, hint=hint if is_doubtful else "")
+            yield self.line(
+                "key", key_words, ok=not is_doubtful, hint=hint if is_doubtful else ""
+            )
         yield self._price(PriceList(settings.provider.price))
 
     def _price(self, prices: PriceList) -> DoctorFinding:
@@ -218,14 +229,19 @@ class _CheckedModel(Struct, frozen=True):
                 "price", "no price is known for this model at this host", ok=False, hint=hint
             )
         if not price_in and not price_out:
-            return self.line("price", "free: a model server on this machine, or nothing is sent")
+            return self.line(
+                "price", "free: a model server on this machine, or nothing is sent"
+            )
         million = 1_000_000 // SHORT_CALL
         price_words = (
-            f"${price_in * million:.2f} in and ${price_out * million:.2f} out, for a million tokens"
+            f"${price_in * million:.2f} in and "
+            f"${price_out * million:.2f} out, for a million tokens"
         )
         price_words += f" (tariff {prices.tariff(self.provider, self.name, self.host)})"
         if assumed_price(self.name, self.host, prices.rule) == "vendor":
-            price_words += f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
+            price_words += (
+                f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
+            )
         return self.line("price", price_words)
 
     def capability(
@@ -332,7 +348,9 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
         if count
     ]
     set_words = f"{', '.join(set_limits)} a minute" if set_limits else "none"
-    calls_words = f"at most {described.concurrency} calls in flight; limits set here: {set_words}"
+    calls_words = (
+        f"at most {described.concurrency} calls in flight; limits set here: {set_words}"
+    )
     limits = described.stated_limits
     stated = (capability.limits.in_words() if capability else "") or (
         limits.in_words() if limits else ""
@@ -345,7 +363,9 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
     size = f"{packs.tokens:,} tokens, at most {packs.size}"
     if packs.is_independent:
         route = DECISION_HOSTS[model.provider].route
-        yield model.line("wire", f"{route}: one memory, one question; {size} questions a request")
+        yield model.line(
+            "wire", f"{route}: one memory, one question; {size} questions a request"
+        )
     else:
         yield model.line(
             "packs",
@@ -355,7 +375,9 @@ def _judge(parts: PipelineParts) -> Iterator[DoctorFinding]:
     yield model.capability(capability, unknown, now=parts.clock())
 
 
-def _reasoning(model: _CheckedModel, effort: str, capability: Capability | None) -> DoctorFinding:
+def _reasoning(
+    model: _CheckedModel, effort: str, capability: Capability | None
+) -> DoctorFinding:
     """Report a judge's declared reasoning and what it used in the probe."""
     declared = "this model is not in the built-in tables, so the host's default applies"
     if effort:
@@ -394,7 +416,10 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     model = _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
     yield from model.findings(parts.settings)
     capability = capabilities.read_capability(
-        parts.store.connection, provider=answerer.provider, host=answerer.host, model=answerer.model
+        parts.store.connection,
+        provider=answerer.provider,
+        host=answerer.host,
+        model=answerer.model,
     )
     limits = capability.limits.in_words() if capability else ""
     stated = f"; stated by the host: {limits} a minute" if limits else ""
@@ -422,7 +447,9 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
     try:
         names = await provider.models()
     except ProviderError as error:
-        return [model.line("model", f"{error.kind}: {error.message}", ok=False, hint=error.hint)]
+        return [
+            model.line("model", f"{error.kind}: {error.message}", ok=False, hint=error.hint)
+        ]
     finally:
         await provider.aclose()
     if not names:

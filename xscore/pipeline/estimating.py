@@ -116,7 +116,8 @@ def estimate_judging(judge: JudgeDescription, turn: Turn, pool: Pool) -> Estimat
         ways=(cold, *warm),
         by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
         by_folder=_tokens_by(
-            pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER
+            pool.misses,
+            lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER,
         ),
     )
 
@@ -163,7 +164,9 @@ def _words_estimate(judge: JudgeDescription, pool: Pool) -> JudgeEstimate:
     )
 
 
-def _priced_ways(judge: JudgeDescription, work: Workload, pool: Pool) -> tuple[JudgeEstimate, ...]:
+def _priced_ways(
+    judge: JudgeDescription, work: Workload, pool: Pool
+) -> tuple[JudgeEstimate, ...]:
     """Price work with a cold prefix cache at the host and, where there are packs, with a warm
     one."""
     cost = cost_of_calls(
@@ -248,7 +251,9 @@ def rendered_work(
     rendered = _rendered_exactly(builder, turn, sample, texts=texts, sees=sees, traits=traits)
     forecast_of_sample = forecast_work(builder, turn, sample, sees=sees, traits=traits)
     return _corrected(
-        forecast_work(builder, turn, packs, sees=sees, traits=traits), rendered, forecast_of_sample
+        forecast_work(builder, turn, packs, sees=sees, traits=traits),
+        rendered,
+        forecast_of_sample,
     )
 
 
@@ -304,7 +309,12 @@ def _cacheable(prefix_tokens: int, traits: ModelSettings) -> int:
 
 
 def forecast_work(
-    builder: PromptBuilder, turn: Turn, packs: Sequence[Pack], *, sees: str, traits: ModelSettings
+    builder: PromptBuilder,
+    turn: Turn,
+    packs: Sequence[Pack],
+    *,
+    sees: str,
+    traits: ModelSettings,
 ) -> Workload:
     """Estimate judging these packs from the sizes in the store, without rendering prompts."""
     layout = builder.layout
@@ -332,7 +342,9 @@ def prompts_of_pack(builder: PromptBuilder, pack: Pack) -> tuple[int, int]:
 
     Whole memories share a prompt; each part of a long one has its own.
     """
-    parts_of_members = [ceil(member.tokens / builder.profile.longest) for member in pack.members]
+    parts_of_members = [
+        ceil(member.tokens / builder.profile.longest) for member in pack.members
+    ]
     parts = sum(count for count in parts_of_members if count > 1)
     whole_memories = sum(count <= 1 for count in parts_of_members)
     return parts + (whole_memories > 0), parts + whole_memories
@@ -362,7 +374,9 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
     return chars + len(files) * FILE_CHARS + sum(map(len, files))
 
 
-def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:
+def _tokens_by(
+    misses: Sequence[Candidate], group: Callable[[Candidate], str]
+) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for miss in misses:
         counts[group(miss)] += miss.tokens

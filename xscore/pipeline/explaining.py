@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 
-STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
+STALE_NOW = (
+    "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
+)
 RESCORED = "Word scores are not stored; recomputed now."
 NAMESAKES_SHOWN = 4
 
@@ -71,7 +73,9 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
         unread = open_others(parts, past.turn.scope.also)
     memories: dict[str, Memory] = {}
     for form in name_forms(name, parts.root.path):
-        memories = memories or {memory.id: memory for memory in find_memories(parts.store, form)}
+        memories = memories or {
+            memory.id: memory for memory in find_memories(parts.store, form)
+        }
     if not memories:
         if unread:
             # It may be one of theirs, which was judged in that turn.
@@ -82,9 +86,9 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
             )
         raise _kept_out(parts, name) or unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt)
-    explanation = _in_receipt(memories, receipt, parts.store.connection) or _explained_by_ranking(
-        parts, past, memories, receipt
-    )
+    explanation = _in_receipt(
+        memories, receipt, parts.store.connection
+    ) or _explained_by_ranking(parts, past, memories, receipt)
     memory = memories.pop(explanation.id)
     words = [
         explanation.words,
@@ -243,11 +247,14 @@ def _explained_by_ranking(
     return _unjudged_then(receipt, in_scope, ids)
 
 
-def _unjudged_then(receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, str]) -> Explanation:
+def _unjudged_then(
+    receipt: Answer, in_scope: Sequence[str], ids: Mapping[str, str]
+) -> Explanation:
     """Explain a candidate without a judgment. ids: candidate id -> the id that was named."""
     sample = next((memory for memory in receipt.unjudged.sample if memory.id in in_scope), None)
     words = (
-        "Its current text has no judgment: it was unjudged in that turn, or has been edited since."
+        "Its current text has no judgment: it was unjudged in that "
+        "turn, or has been edited since."
     )
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."

@@ -36,7 +36,9 @@ def receipt_of_failed(
         ranking = so_far.ranking or rank(
             parts, judged.outcomes, opened.turn, finalists=judged.finalists
         )
-        stages = TurnStages(opened, judged, ranking, so_far.reasons, so_far.bundle, so_far.answered)
+        stages = TurnStages(
+            opened, judged, ranking, so_far.reasons, so_far.bundle, so_far.answered
+        )
         return make_receipt(parts, options, stages, resources, latency)
     except XscoreError:
         return None
@@ -57,6 +59,8 @@ def _judged_by_store(parts: PipelineParts, opened: Opened) -> Judged:
             origin = Origin.CACHED if hash_ in pool.known else Origin.JUDGED
             outcomes.append(Outcome(candidate, stored[hash_], origin))
         else:
-            absent = Unjudged(hash_, UnjudgedCause.PROVIDER, "the turn ended before it was judged")
+            absent = Unjudged(
+                hash_, UnjudgedCause.PROVIDER, "the turn ended before it was judged"
+            )
             outcomes.append(Outcome(candidate, absent, Origin.UNJUDGED))
     return Judged(outcomes=tuple(outcomes), pool=pool, judge=parts.judge.identity)

@@ -26,7 +26,14 @@ from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.text import counted, join_sentences
 from xscore.records.candidates import Candidate
 from xscore.records.estimates import JudgeEstimate
-from xscore.records.judgment import Judgment, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    Judgment,
+    Outcome,
+    Ranked,
+    Thresholds,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.receipt import FinalRound
 from xscore.scorer.lexical import lexical_priors
 from xscore.settings import SelectionSettings
@@ -61,9 +68,13 @@ async def judge_finalists(
     if judged.nothing_judged or judged.interrupted:
         return judged
     thresholds = parts.judge.thresholds
-    unboosted = joined(parts, judged.outcomes, opened.turn, words_weight=parts.judge.words_weight)
+    unboosted = joined(
+        parts, judged.outcomes, opened.turn, words_weight=parts.judge.words_weight
+    )
     ranked = boosted(parts, unboosted, opened.turn, thresholds=thresholds)
-    chosen = [entry.candidate for entry in finalists(ranked, thresholds, parts.settings.selection)]
+    chosen = [
+        entry.candidate for entry in finalists(ranked, thresholds, parts.settings.selection)
+    ]
     if not chosen:
         return judged
     try:
@@ -107,7 +118,9 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
         return None
     candidates = opened.pool.candidates
     store = parts.store
-    priors = lexical_priors(opened.turn, candidates, store.term_vectors, purposes=store.purposes)
+    priors = lexical_priors(
+        opened.turn, candidates, store.term_vectors, purposes=store.purposes
+    )
     order = sorted(candidates, key=lambda candidate: -priors.get(candidate.id, 0.0))
     first = tuple(order[:MOST_FINALISTS])
     stored = known_judgments(parts.store, opened.key, judge_key(described.identity))
@@ -179,7 +192,9 @@ def _with_final_scores(judged: Judged, looked_at: _SecondLook) -> Judged:
             words = first.prior
         else:
             words = final.result.prior
-        merged.append(Outcome(outcome.candidate, final.result._replace(prior=words), final.origin))
+        merged.append(
+            Outcome(outcome.candidate, final.result._replace(prior=words), final.origin)
+        )
     account = FinalRound(
         by=described.name,
         key=judge_key(described.identity),

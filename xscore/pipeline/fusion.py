@@ -208,7 +208,10 @@ def _latest_first(memory: Memory) -> tuple[float, str]:
 
 
 def _bundle_entries(
-    store: Store, selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str]
+    store: Store,
+    selection: Selection,
+    memories: Mapping[str, Memory],
+    reasons: Mapping[str, str],
 ) -> list[BundleEntry]:
     # A memory that was removed in the meantime has no entry.
     kept = [entry for entry in selection.kept if entry.candidate.id in memories]
@@ -272,7 +275,9 @@ def _without_near_duplicates(
     return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
 
-def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) -> list[BundleEntry]:
+def _with_details(
+    store: Store, entries: Sequence[BundleEntry], scope: Scope
+) -> list[BundleEntry]:
     """Link kept details to their kept summaries, and add others that are shown if there is room."""
     summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
     if not summaries:
@@ -308,10 +313,13 @@ def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
     """Replace entries that contradict each other with one entry of one sentence."""
-    stated = [entry.memory for entry in entries if entry.memory.source is not MemorySource.INDEX]
+    stated = [
+        entry.memory for entry in entries if entry.memory.source is not MemorySource.INDEX
+    ]
     conflicts: Sequence[ResolvedConflict] = ()
     if len(stated) > 1:
-        from xscore.pipeline.contradictions import resolve_conflicts  # most bundles are all code
+        # Most bundles are all code.
+        from xscore.pipeline.contradictions import resolve_conflicts
 
         conflicts = resolve_conflicts(stated, authority=authority, now=now)
     text_of: dict[str, str] = {}

@@ -86,7 +86,9 @@ def _value(value: object) -> Json:
     match value:
         case Struct():
             fields = zip(value.__struct_encode_fields__, astuple(value), strict=True)
-            return {name: item if type(item) in _PLAIN else _value(item) for name, item in fields}
+            return {
+                name: item if type(item) in _PLAIN else _value(item) for name, item in fields
+            }
         case Enum():
             return str(value.value)
         case float() | Decimal():

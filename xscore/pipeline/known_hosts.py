@@ -74,7 +74,9 @@ def remember_no_decisions(
     capabilities.write_capability(connection, capability, at=at)
 
 
-def takes_decisions(connection: Connection, provider: Provider, model: str, *, now: float) -> bool:
+def takes_decisions(
+    connection: Connection, provider: Provider, model: str, *, now: float
+) -> bool:
     """Whether nothing speaks against sending decisions to this host. now: Unix seconds."""
     capability = known_capability(connection, provider, model, now=now)
     return capability is None or NO_DECISIONS not in capability.without

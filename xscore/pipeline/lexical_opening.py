@@ -27,7 +27,11 @@ async def open_lexical_judge(
         return _over_items(judge, judge.items, pooled)
     is_baseline = judge.scale is Scale.COSINE
     meaning = await find_likeness(
-        pooled.turn, judge.settings, store=judge.store, resources=resources, needs_all=is_baseline
+        pooled.turn,
+        judge.settings,
+        store=judge.store,
+        resources=resources,
+        needs_all=is_baseline,
     )
     if is_baseline:
         from xscore.scorer.cosine_judge import CosineJudge  # only in an evaluation

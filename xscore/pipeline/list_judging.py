@@ -284,7 +284,9 @@ class _ListUnderWay(Struct):
         outcomes = judged_pool.outcomes
         self.end.remarks += judged_pool.warnings
         del self.open[watch]
-        absent = [outcome.result for outcome in outcomes if isinstance(outcome.result, Unjudged)]
+        absent = [
+            outcome.result for outcome in outcomes if isinstance(outcome.result, Unjudged)
+        ]
         # The deadline may have come before the judge was opened, and then nothing has reported it.
         if UnjudgedCause.DEADLINE in {unjudged.cause for unjudged in absent}:
             self.stop.end(UnjudgedCause.DEADLINE)
@@ -306,5 +308,7 @@ class _ListUnderWay(Struct):
         """Return whether it has no score because the list ended; a failed call has a message of its
         own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return self.stop.cause is UnjudgedCause.PROVIDER and absent.detail == self.stop.detail
+            return (
+                self.stop.cause is UnjudgedCause.PROVIDER and absent.detail == self.stop.detail
+            )
         return absent.cause in ENDS_ALL

@@ -140,7 +140,10 @@ async def open_judge(
         and NoUsableModel.
     """
     try:
-        async with asyncio.timeout(resources.deadline.judging_left_s()), opening or nullcontext():
+        async with (
+            asyncio.timeout(resources.deadline.judging_left_s()),
+            opening or nullcontext(),
+        ):
             return await _open(described, resources, pooled, draw)
     except TimeoutError:
         return NoJudge(UnjudgedCause.DEADLINE)

@@ -74,7 +74,9 @@ async def open_model_judge(
     if draw == FIRST_DRAW:
         priors = await judging_priors(judge, resources, turn, pool)
         warnings = (*_remarks(judge, turn), *priors.warnings)
-    write, claims = await resources.judgment_access(pool.misses, pooled.key, judge.identity, draw)
+    write, claims = await resources.judgment_access(
+        pool.misses, pooled.key, judge.identity, draw
+    )
     plan = JudgingPlan(
         texts=lambda candidates: judged_texts(judge, candidates),
         write=write,
@@ -113,7 +115,9 @@ def _writer_for_another(
     return lambda model: judgments.writer(pooled.key, replace(judge.identity, model=model))
 
 
-def _head_starts(described: JudgeDescription, pooled: PooledTurn, draw: int) -> dict[str, float]:
+def _head_starts(
+    described: JudgeDescription, pooled: PooledTurn, draw: int
+) -> dict[str, float]:
     """Return what moves a pack forward, by content hash; see `JudgingPlan.head_starts`."""
     names = (pooled.key, judge_key(described.identity), draw)
     head_starts = untrusted_scores(described.store.connection, names)

@@ -8,7 +8,15 @@ import sys
 from typing import Any
 
 from xscore.platform.figures import format_dollars, format_seconds
-from xscore.records.events import AnswerText, Kept, Note, Observer, Progress, StageBegan, TurnEvent
+from xscore.records.events import (
+    AnswerText,
+    Kept,
+    Note,
+    Observer,
+    Progress,
+    StageBegan,
+    TurnEvent,
+)
 
 
 def notebook_observer() -> Observer:
@@ -53,7 +61,9 @@ class NotebookObserver(Observer):
 
 def _progress_text(progress: Progress) -> str:
     settled = progress.cached + progress.judged + progress.unjudged
-    time_left = f", {format_seconds(progress.seconds_left)} left" if progress.seconds_left else ""
+    time_left = (
+        f", {format_seconds(progress.seconds_left)} left" if progress.seconds_left else ""
+    )
     best = ""
     for leader in progress.leaders[:5]:
         fields = (f"{leader.score:.2f}", leader.path, leader.entity)

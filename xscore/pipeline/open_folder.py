@@ -12,7 +12,12 @@ from typing import Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.notebook import notebook_observer
-from xscore.pipeline.options import JudgingOptions, check_options, load_with_options, require_path
+from xscore.pipeline.options import (
+    JudgingOptions,
+    check_options,
+    load_with_options,
+    require_path,
+)
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import find_root
 from xscore.platform.portal import Portal

@@ -58,7 +58,9 @@ def require_path(**arguments: object) -> None:
     require_kind(str, Path, **arguments)
     for name, path in arguments.items():
         if not str(path):
-            raise UsageError(f"`{name}` is empty", hint="Name a folder; `.` is the current one.")
+            raise UsageError(
+                f"`{name}` is empty", hint="Name a folder; `.` is the current one."
+            )
         try:
             is_possible = b"\0" not in os.fsencode(str(path))
         except UnicodeEncodeError:
@@ -69,7 +71,9 @@ def require_path(**arguments: object) -> None:
             )
 
 
-def load_with_options(options: Mapping[str, Any], root: RepositoryRoot | None) -> LoadedSettings:
+def load_with_options(
+    options: Mapping[str, Any], root: RepositoryRoot | None
+) -> LoadedSettings:
     """Read the settings with the options on top. root: None for what is in no folder.
 
     Raises UsageError.

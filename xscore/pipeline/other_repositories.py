@@ -159,6 +159,8 @@ def _with_joined(
         pairs = [pair for pair in parts.store.others.term_vectors() if pair[0] in ids]
         beside = TermColumn.of_pairs(pairs)
         terms = TermColumn(
-            (*terms.ids, *beside.ids), (*terms.sizes, *beside.sizes), terms.entries + beside.entries
+            (*terms.ids, *beside.ids),
+            (*terms.sizes, *beside.sizes),
+            terms.entries + beside.entries,
         )
     return fetched._replace(candidates=(*fetched.candidates, *joined), terms=terms)

@@ -70,7 +70,9 @@ def suggest_outside(store: Store, task: str) -> str:
     if version:
         return f"{version}: `xscore fetch URL` reads what is new in it."
     if _NEWS.search(text):
-        return "The task asks for news, which no repository has: `xscore fetch URL` reads a page."
+        return (
+            "The task asks for news, which no repository has: `xscore fetch URL` reads a page."
+        )
     if _OF_OTHERS.search(text):
         name = _unknown_name(store, text)
         if name:
@@ -99,7 +101,9 @@ def _newer_version(store: Store, text: str) -> str:
         if numbers and _parts(gone.thing.version) > max(numbers):
             name = ellipsize(one_line(gone.thing.name), SHOWN_CHARS)
             required = ellipsize(one_line(gone.instead), SHOWN_CHARS)
-            return f"The task names {name} {gone.thing.version}, but {required} is required here"
+            return (
+                f"The task names {name} {gone.thing.version}, but {required} is required here"
+            )
     return ""
 
 

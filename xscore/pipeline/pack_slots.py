@@ -26,7 +26,9 @@ class PackSlots:
     def __init__(self) -> None:
         self._latest: dict[str, tuple[Sequence[Candidate], Slots]] = {}
 
-    def of(self, memories: tuple[Candidate, ...], profile: "PackProfile", store: Store) -> Slots:
+    def of(
+        self, memories: tuple[Candidate, ...], profile: "PackProfile", store: Store
+    ) -> Slots:
         """Assign every memory of a pool to a pack, the user's own separately; store changes."""
         latest = self._latest.get(profile.name)
         # The same tuple, not an equal one: comparing thousands of memories would cost more than it
@@ -54,7 +56,9 @@ def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store)
     of_user = [memory for memory in memories if memory.layer is Layer.USER]
     # Most pools have no memory of the user's own: then nothing is copied.
     of_repository = (
-        [memory for memory in memories if memory.layer is not Layer.USER] if of_user else memories
+        [memory for memory in memories if memory.layer is not Layer.USER]
+        if of_user
+        else memories
     )
     # The second connection, the user's own store, may not be there.
     for connection, members in zip(

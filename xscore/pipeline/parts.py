@@ -40,7 +40,9 @@ def _open_turn_resources(
 ) -> "AbstractAsyncContextManager[TurnResources]":
     from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
-    return open_resources(parts.store, parts.settings, turn_id=turn_id, note=parts.observer.note)
+    return open_resources(
+        parts.store, parts.settings, turn_id=turn_id, note=parts.observer.note
+    )
 
 
 class JudgingParts(Struct, frozen=True, kw_only=True):
@@ -158,7 +160,8 @@ class FinishIndex(Protocol):
 
 AFTER_INDEX: "Hook[FinishIndex]" = Hook(
     Choice(
-        "xscore.extensions.sources:read_sources", lambda settings: bool(settings.plugins.enabled)
+        "xscore.extensions.sources:read_sources",
+        lambda settings: bool(settings.plugins.enabled),
     ),
     Choice(
         "xscore.extensions.vectors.turn_likeness:embed_all",
@@ -221,7 +224,8 @@ DOCTOR_CHECKS: "Hook[Callable[[Settings], Awaitable[list[DoctorFinding]]]]" = Ho
 )
 TURN_LISTENER: Hook[Callable[[], TurnListener]] = Hook(
     Choice(
-        "xscore.extensions.telemetry.notify:otlp_listener", lambda settings: settings.telemetry.otel
+        "xscore.extensions.telemetry.notify:otlp_listener",
+        lambda settings: settings.telemetry.otel,
     )
 )
 """An implementation makes the listener."""

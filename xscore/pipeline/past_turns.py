@@ -68,7 +68,9 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
         return fits
     who = f"by {past.judge_name}" if past.judge_name else "otherwise"
     if not pool.known_judgments(parts.store, past.turn_key, past.judge):
-        parts.observer.note(f"turn {past.turn.id} was to be judged {who}; nothing of it was judged")
+        parts.observer.note(
+            f"turn {past.turn.id} was to be judged {who}; nothing of it was judged"
+        )
         return with_own
     raise UsageError(
         f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing:"

@@ -132,9 +132,14 @@ def _not_judged(
     return tuple([memory for memory in candidates if memory.content_hash not in judgments])
 
 
-def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
+def narrow_to_scope(
+    all_candidates: tuple[Candidate, ...], scope: Scope
+) -> tuple[Candidate, ...]:
     """Keep candidates in the scope. Raises UsageError for an unknown kind or layer."""
-    for option, chosen, members in (("kind", scope.kinds, Kind), ("layer", scope.layers, Layer)):
+    for option, chosen, members in (
+        ("kind", scope.kinds, Kind),
+        ("layer", scope.layers, Layer),
+    ):
         names = [str(member) for member in members]
         for name in chosen:
             if name not in names:

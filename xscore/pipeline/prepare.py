@@ -50,7 +50,11 @@ from xscore.store import turns
 from xscore.store.fetched_pool import FetchedPool, WithoutExchanges
 from xscore.store.index_rows import indexed_files
 from xscore.store.task_names import places_in_task
-from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
+from xscore.store.working_session import (
+    resume_session,
+    session_of_branch,
+    thread_of_latest_turn,
+)
 
 DAMAGED_PACKS = (
     "a cache of the index was damaged, so the index itself was read: nothing is missing, and the"
@@ -105,7 +109,8 @@ def open_turn(
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, continues_session=continues_session)
-        fetched = _fetch(parts, _without_exchanges(parts, ready, key, session, exchanges=exchanges))
+        pooled = _without_exchanges(parts, ready, key, session, exchanges=exchanges)
+        fetched = _fetch(parts, pooled)
         joined = _with_others(parts, ready, fetched)
         fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
@@ -114,12 +119,12 @@ def open_turn(
         pool = _pool_of(parts, key, fetched, ready.scope, judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     saved = checkpoint.name if checkpoint else ""
-    ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry, checkpoint=saved)
+    rejudges = not turn.may_carry
+    ready = replace(ready, thread=session.thread, rejudge_all=rejudges, checkpoint=saved)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
-    return Opened(
-        ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
-    )
+    also = joined.also
+    return Opened(ready, key, pool, report, routing, session, checkpoint, warnings, also=also)
 
 
 def _pool_of(
@@ -216,7 +221,10 @@ def _with_others(parts: PipelineParts, turn: Turn, fetched: FetchedPool) -> Join
 
 
 def _looked_up(
-    parts: PipelineParts, key: str, everything: tuple[Candidate, ...], inside: tuple[Candidate, ...]
+    parts: PipelineParts,
+    key: str,
+    everything: tuple[Candidate, ...],
+    inside: tuple[Candidate, ...],
 ) -> Pool:
     """Return the pool with what is known of it. The lexical judge keeps no judgments."""
     if not parts.judge.stored:
@@ -239,10 +247,13 @@ def with_thread_plan(
     """
     if not (turn.may_carry and pool.misses and judge.stored):
         return pool
-    from xscore.pipeline.carrying import with_thread  # a turn outside any thread needs none of it
+    # A turn outside any thread needs none of it.
+    from xscore.pipeline.carrying import with_thread
 
     near_from = judge.thresholds.lowest - parts.settings.selection.near_margin
-    return with_thread(pool, parts.store, turn, key=key, judge=judge.identity, near_from=near_from)
+    return with_thread(
+        pool, parts.store, turn, key=key, judge=judge.identity, near_from=near_from
+    )
 
 
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
@@ -279,7 +290,9 @@ def _session(
     if not (turn.fresh or thread):
         earlier = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
         thread = earlier.thread if earlier else ""
-    return SessionInfo(thread=thread, branch=branch, resumed=False, last_task="", last_updated=0.0)
+    return SessionInfo(
+        thread=thread, branch=branch, resumed=False, last_task="", last_updated=0.0
+    )
 
 
 def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:

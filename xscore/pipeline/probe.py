@@ -36,7 +36,11 @@ from xscore.scorer.prompt_builder import PromptBuilder
 PROBE_PACK = (
     PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
     PackEntry(
-        "qe", "function", "probe/greet.py", "greet", "def greet(name):\n    return f'hello {name}'"
+        "qe",
+        "function",
+        "probe/greet.py",
+        "greet",
+        "def greet(name):\n    return f'hello {name}'",
     ),
 )
 PROBE_TASK = Turn(task="Make `add` accept any number of numbers.")
@@ -122,7 +126,9 @@ async def probe_host(judge: JudgeDescription, wrapped: Provider) -> ProbeResult:
     )
     prober = _Prober(judge, prompt_builder(judge), wrapped, blank)
     read = await prober.readable_reply()
-    scores = [read.scores[entry.code_id] for entry in PROBE_PACK if entry.code_id in read.scores]
+    scores = [
+        read.scores[entry.code_id] for entry in PROBE_PACK if entry.code_id in read.scores
+    ]
     capability = replace(
         prober.learned(),
         probed_at=judge.store.clock(),
@@ -199,9 +205,14 @@ class _Prober(Struct):
                 if len(read.scores) == len(PROBE_PACK):
                     return read
                 is_whole = read.completion.finish not in (Finish.LENGTH, Finish.REFUSAL)
-                unreadable = _Unreadable(self._unusable(read.completion), may_be_chance=is_whole)
+                unreadable = _Unreadable(
+                    self._unusable(read.completion), may_be_chance=is_whole
+                )
             capability = self.learned()
-            if not isinstance(provider, Adaptable) or capability.reply_form is provider.forms[-1]:
+            if (
+                not isinstance(provider, Adaptable)
+                or capability.reply_form is provider.forms[-1]
+            ):
                 return unreadable
             weaker = provider.forms.index(capability.reply_form) + 1
             capability = replace(capability, reply_form=provider.forms[weaker])

@@ -27,7 +27,13 @@ from xscore.pipeline.pool import PooledTurn, narrow_to_scope, pool_among
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_estimate import confirm_estimate
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
-from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, StoreError, UsageError
+from xscore.platform.errors import (
+    ExitCode,
+    NoUsableModel,
+    ProviderError,
+    StoreError,
+    UsageError,
+)
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
@@ -43,7 +49,9 @@ from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
 from xscore.store.redaction import is_safe_name
 
-QUESTION_LINE_HINT = 'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
+QUESTION_LINE_HINT = (
+    'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
+)
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -152,7 +160,9 @@ def prepare_questions(
     settings = parts.settings
     judge = parts.judge
     name = judge_key(judge.identity)
-    work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=parts.clock())
+    work = uncommitted_work(
+        parts.store.connection, parts.root, settings.index, now=parts.clock()
+    )
     for number, question in questions:
         draft = Turn(
             task=question.task,
@@ -162,9 +172,13 @@ def prepare_questions(
             fresh=True,
         )
         try:
-            turn = complete_turn(draft, parts.root, work=work, allow_pii=settings.memory.allow_pii)
+            turn = complete_turn(
+                draft, parts.root, work=work, allow_pii=settings.memory.allow_pii
+            )
         except UsageError as error:
-            raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
+            raise UsageError(
+                f"question {question.id}: {error.message}", hint=error.hint
+            ) from error
         key = turn_key(turn_block(turn, sees=settings.judge.sees))
         with gc_paused():
             judgments = (
@@ -264,7 +278,9 @@ class TurnList(Struct):
 
     async def ask(self, turn: Turn, options: TurnOptions, observer: Observer) -> Answer:
         """Run one turn under what is left of the cap."""
-        answer = await run_turn(replace(self.parts_within_cap(), observer=observer), turn, options)
+        answer = await run_turn(
+            replace(self.parts_within_cap(), observer=observer), turn, options
+        )
         self.answers.append(answer)
         self.charge(answer.turn_id)
         if answer.exit_code == ExitCode.INTERRUPTED:
@@ -285,6 +301,8 @@ class TurnList(Struct):
         except (ProviderError, NoUsableModel, StoreError) as error:
             if not self.answers:
                 raise
-            self.ended = "store" if isinstance(error, StoreError) else str(UnjudgedCause.PROVIDER)
+            self.ended = (
+                "store" if isinstance(error, StoreError) else str(UnjudgedCause.PROVIDER)
+            )
             self.warnings.append(join_sentences(error.message, error.hint))
         return not self.ended

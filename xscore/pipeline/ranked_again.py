@@ -64,7 +64,11 @@ def judges_of(past: PastTurn, receipt: Answer) -> list[str]:
         final = [receipt.final_round.key]
     else:
         final = []
-    return [*final, past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
+    return [
+        *final,
+        past.judge,
+        *(share.key for share in receipt.judges if share.key != past.judge),
+    ]
 
 
 def rank_as_then(
@@ -171,7 +175,10 @@ def stored_outcomes(
 
 
 def changes_until(
-    root: RepositoryRoot, settings: "IndexSettings", edited: Iterable[ChangedFile], moment: float
+    root: RepositoryRoot,
+    settings: "IndexSettings",
+    edited: Iterable[ChangedFile],
+    moment: float,
 ) -> tuple[ChangedFile, ...] | None:
     """Return what had changed when a past turn was asked: what was uncommitted then, and the
     commits until then.

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 
-def rank_turn(parts: PipelineParts, opened: Opened, judged: Judged, *, isolated: bool) -> Ranking:
+def rank_turn(
+    parts: PipelineParts, opened: Opened, judged: Judged, *, isolated: bool
+) -> Ranking:
     """Rank a turn by its judgments, or by words where its judge's host failed.
 
     isolated: words never stand in, since an evaluation measures one judge.
@@ -58,7 +60,8 @@ def _rank_by_words_instead(
     parts: PipelineParts, opened: Opened, judged: Judged, instead: "WordsInstead"
 ) -> Ranking:
     """Rank a turn by words, and say why no model judged it."""
-    from xscore.pipeline.judging_by_words import lexical_outcomes  # only where no model could judge
+    # Only where no model could judge.
+    from xscore.pipeline.judging_by_words import lexical_outcomes
 
     outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
     thresholds = parts.settings.selection.thresholds_of_words
@@ -123,7 +126,8 @@ def rank(
     ranked = _later_above_earlier(parts.store, ranked)
     unjudged = unjudged_pairs(outcomes)
     if by_words:
-        from xscore.pipeline.selection_by_words import select_of_turn_by_words  # no model judged
+        # No model judged.
+        from xscore.pipeline.selection_by_words import select_of_turn_by_words
 
         selection = select_of_turn_by_words(parts, ranked, turn, unjudged, thresholds)
         return Ranking(ranked, selection, by_words=True)
@@ -142,7 +146,9 @@ def rank(
 def _later_above_earlier(store: "Store", ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Lift a statement that amends an earlier one above it."""
     spoken = [
-        entry for entry in ranked if entry.score > 0 and entry.candidate.layer not in FILE_LAYERS
+        entry
+        for entry in ranked
+        if entry.score > 0 and entry.candidate.layer not in FILE_LAYERS
     ]
     if len(spoken) < 2:
         return ranked

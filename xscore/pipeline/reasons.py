@@ -119,7 +119,10 @@ class _Reply(Struct, frozen=True):
 
 
 async def _ask_in_time(
-    parts: PipelineParts, resources: "TurnResources", turn: Turn, candidates: Sequence[Candidate]
+    parts: PipelineParts,
+    resources: "TurnResources",
+    turn: Turn,
+    candidates: Sequence[Candidate],
 ) -> _Reply:
     """Make the call if there is a model and time for it; a failure is reported, not raised."""
     model = ""
@@ -170,7 +173,9 @@ async def _asked(
     return by_hash
 
 
-def _shown_parts(candidates: Sequence[Candidate], texts: Mapping[str, str]) -> list[MemoryPiece]:
+def _shown_parts(
+    candidates: Sequence[Candidate], texts: Mapping[str, str]
+) -> list[MemoryPiece]:
     """Return the memories as the prompt shows them, each content once; texts: by id."""
     by_hash: dict[str, MemoryPiece] = {}
     for candidate in candidates:

@@ -248,7 +248,9 @@ def _shown_memories(
 ) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
     chosen = stages.ranking.selection
     shown = [entry.candidate for entry in (*chosen.kept, *chosen.near_misses)]
-    titles = _titles_of(parts.store, [candidate.id for candidate in shown if not candidate.path])
+    titles = _titles_of(
+        parts.store, [candidate.id for candidate in shown if not candidate.path]
+    )
     stale = stale_memory_ids(parts.store.connection) | _old_documents(parts, shown)
     kept_texts = parts.store.memories([entry.candidate.id for entry in chosen.kept])
     suspicious = {id_ for id_, memory in kept_texts.items() if is_suspicious(memory.text)}
@@ -316,7 +318,9 @@ def _count_second_draws(judged: Judged) -> SecondDraws:
     return replace(judged.second_draws, cached=len(twice) - judged.second_draws.drawn)
 
 
-def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -> tuple[str, ...]:
+def _all_warnings(
+    parts: PipelineParts, stages: TurnStages, *, isolated: bool
+) -> tuple[str, ...]:
     """Return the warnings of all stages, in their order, each once."""
     opened = stages.opened
     judged = stages.judged
@@ -330,7 +334,8 @@ def _all_warnings(parts: PipelineParts, stages: TurnStages, *, isolated: bool) -
         *answered.warnings,
     ]
     if not isolated and (answered.refused or stages.ranking.selection.unjudged):
-        from xscore.pipeline.room_under_caps import how_to_continue  # only where something is left
+        # Only where something is left.
+        from xscore.pipeline.room_under_caps import how_to_continue
 
         warnings += how_to_continue(parts, opened, judged, refused=answered.refused)
     return tuple(dict.fromkeys(warnings))
@@ -347,7 +352,8 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
         return None
     if checkpoint is None or options.bundle == "json":
         return bundle.text
-    from xscore.prompts.answer import checkpoint_block, render_checkpoint  # only with a checkpoint
+    # Only with a checkpoint.
+    from xscore.prompts.answer import checkpoint_block, render_checkpoint
 
     before = checkpoint_block(render_checkpoint(checkpoint))
     return f"{before}\n\n{bundle.text}"
@@ -377,7 +383,9 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
     return ExitCode.DONE
 
 
-def _usage_by_stage(resources: "TurnResources | None", *, answers: bool) -> dict[Stage, StageUsage]:
+def _usage_by_stage(
+    resources: "TurnResources | None", *, answers: bool
+) -> dict[Stage, StageUsage]:
     """Return what each stage cost. answers: a model could have answered."""
     if resources is None:
         return {Stage.JUDGE: StageUsage()}
@@ -400,7 +408,9 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=_what_it_saw(parts, stages),
-        assumed_price=_assumed_price(parts, resources, model=identity.model, host=identity.host),
+        assumed_price=_assumed_price(
+            parts, resources, model=identity.model, host=identity.host
+        ),
     )
 
 
@@ -418,7 +428,8 @@ def _assumed_price(
 ) -> str:
     """Return which price is assumed of a model's calls; empty where the turn could make none."""
     if resources is not None:
-        from xscore.providers.prices import assumed_price  # a turn that spends nothing needs none
+        # A turn that spends nothing needs none.
+        from xscore.providers.prices import assumed_price
 
         return assumed_price(model, host, parts.settings.provider.price)
     return ""

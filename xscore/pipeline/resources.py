@@ -83,7 +83,8 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
     clock = resources.clock
     async with resources.stack:
         for server_name in SHARED_SERVER_NAME.implementations(resources.settings):
-            from xscore.store.removal import note_shared_server  # only where something is shared
+            # Only where something is shared.
+            from xscore.store.removal import note_shared_server
 
             if resources.store is not None:
                 note_shared_server(resources.store.connection, server_name(shared))
@@ -262,7 +263,9 @@ class TurnResources(Struct, kw_only=True):
         self._require_room()
         limits = self.settings.judge
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
-        local_rates = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
+        local_rates = LocalRates(
+            rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s
+        )
         rates = self.spending.rates(local_rates, bucket=bucket_name(provider, model=model))
         line = self._retrying(provider, concurrency=concurrency, start=handled, rates=rates)
         self.judging_lines.append((provider, line))

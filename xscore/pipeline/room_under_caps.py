@@ -52,7 +52,9 @@ def announce_budget(
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
     judges = (
-        parts.judge.paid and not parts.settings.judge.replay and Caps.of(parts.settings.budget).any
+        parts.judge.paid
+        and not parts.settings.judge.replay
+        and Caps.of(parts.settings.budget).any
     )
     return list(_without_price(parts, judges=judges, answers=False))
 
@@ -112,11 +114,18 @@ def how_to_continue(
         undone.append("no answer")
     enough = _enough_usd(parts, opened, rest, judged.judge)
     command = _continue_hint(parts, opened, enough, tightest, has_rest=bool(rest))
-    return [f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"]
+    return [
+        f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"
+    ]
 
 
 def _continue_hint(
-    parts: PipelineParts, opened: Opened, enough: Decimal | None, cap: CapLeft, *, has_rest: bool
+    parts: PipelineParts,
+    opened: Opened,
+    enough: Decimal | None,
+    cap: CapLeft,
+    *,
+    has_rest: bool,
 ) -> str:
     command = f"`xscore continue {opened.turn.id}`"
     if cap.of == "turn" and enough is not None:

@@ -139,7 +139,9 @@ def figures_of_stages(
         judged_here: Sequence[Ranked] = ranking.ranked
         if by_fallback:
             judged_here = [
-                entry for entry in judged_here if entry.candidate.content_hash not in by_fallback
+                entry
+                for entry in judged_here
+                if entry.candidate.content_hash not in by_fallback
             ]
         scores = [entry.score for entry in judged_here]
     return turn_figures(
@@ -184,7 +186,9 @@ def turn_figures(
         near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
         scores=_bins(ascending),
         latency=answer.latency,
-        expected=msgspec.convert(forecast, Expected, from_attributes=True) if forecast else None,
+        expected=msgspec.convert(forecast, Expected, from_attributes=True)
+        if forecast
+        else None,
     )
 
 

@@ -52,7 +52,8 @@ class ScoresFile(Struct, frozen=True):
         written = path.resolve().parent if is_replaced else path
         if not os.access(written, os.W_OK):
             raise UsageError(
-                f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours."
+                f"--all-scores: {path} cannot be written",
+                hint="Name a file in a folder of yours.",
             )
         return cls(path)
 

@@ -306,7 +306,9 @@ def _places_of(group: _LimitedGroup, turn: Turn, *, top_k: int) -> int:
         case _LimitedGroup.COMMITS:
             return _places(turn, {Kind.COMMIT}, _ASKS_FOR_HISTORY, COMMIT_PLACES, top_k=top_k)
         case _LimitedGroup.DOCUMENTS:
-            return _places(turn, {Kind.DOCUMENT}, _ASKS_FOR_DOCUMENTS, DOCUMENT_PLACES, top_k=top_k)
+            return _places(
+                turn, {Kind.DOCUMENT}, _ASKS_FOR_DOCUMENTS, DOCUMENT_PLACES, top_k=top_k
+            )
         case _LimitedGroup.CONVENTIONS:
             return _places(
                 turn, _CONVENTION_KINDS, _ASKS_HOW_WORK_IS_DONE, CONVENTION_PLACES, top_k=top_k

@@ -84,23 +84,21 @@ def select_by_words(
     passing, not_passing = split_at_threshold(ranked, thresholds)
     passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
     below = best_of(_with_words(not_passing), composition.CHOICE)
+    words = composition.words_of_namesakes([*passing, *below], texts)
+    aim = aim or TaskAim()
+    top_k = settings.top_k
     places = composition.compose(
-        passing,
-        below,
-        top_k=settings.top_k,
-        thresholds=thresholds,
-        aim=aim or TaskAim(),
-        words=composition.words_of_namesakes([*passing, *below], texts),
-        rules=rules,
+        passing, below, top_k=top_k, thresholds=thresholds, aim=aim, words=words, rules=rules
     )
     rest = composition.one_window_a_file(below, places)
     to_min_keep, rest = split_for_min_keep(rest, len(places.taken), settings)
     folded = list(chain.from_iterable(places.behind.values()))
     passed_by = sorted([*folded, *places.beyond, *without_places], key=by_rank)
+    kept = sorted([*places.taken, *to_min_keep], key=by_rank)
     filled = frozenset(ids_of([*places.filled, *to_min_keep]))
     by_min_keep = dict.fromkeys(ids_of(to_min_keep), PlacedBy.MIN_KEEP)
     return Selection(
-        kept=composition.with_groups(sorted([*places.taken, *to_min_keep], key=by_rank), places),
+        kept=composition.with_groups(kept, places),
         filled=filled,
         near_misses=near_misses_of([*passed_by, *rest], thresholds, settings),
         thresholds=thresholds,

@@ -17,7 +17,12 @@ from xscore.settings import Settings
 from xscore.store import commit_rows, opening, user_secret
 from xscore.store.extracted_facts import count_waiting
 from xscore.store.hook_state import hook_state_file, read_hook_state
-from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_index_meta
+from xscore.store.index_rows import (
+    GRAMMARS_MISSING,
+    files_kept_out,
+    files_left,
+    read_index_meta,
+)
 from xscore.store.redaction import redact
 from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
@@ -74,7 +79,9 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
     )
 
 
-def _suggested(store: Store, settings: Settings, data_dir: Path) -> tuple[SuggestedRepository, ...]:
+def _suggested(
+    store: Store, settings: Settings, data_dir: Path
+) -> tuple[SuggestedRepository, ...]:
     """Return what `--repo` could add; nothing where the user has no other store."""
     if len(user_secret.known_user_secret(data_dir).trusted_stores) < 2:
         return ()

@@ -64,7 +64,8 @@ class EventStream:
             self._work.cancel()
         await asyncio.wait([self._work])
         if not self._work.cancelled():
-            self._work.exception()  # marks its error as seen: the reader has had it, or has left
+            # Marks its error as seen: the reader has had it, or has left.
+            self._work.exception()
 
 
 def _joined(earlier: TurnEvent, later: TurnEvent) -> TurnEvent | None:

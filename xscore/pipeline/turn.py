@@ -65,7 +65,9 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
     if answer.answer and not options.isolated:
         for keep_session in SESSION_BUFFER.implementations(parts.settings):
             thread = opened.session.thread
-            warnings.append(await keep_session(parts.settings, store=parts.store, thread=thread))
+            warnings.append(
+                await keep_session(parts.settings, store=parts.store, thread=thread)
+            )
     return replace(answer, warnings=(*answer.warnings, *filter(None, warnings)))
 
 
@@ -91,7 +93,9 @@ class _TurnSetup(Struct, frozen=True):
         if options.all_scores is not None:
             from xscore.pipeline.scores_file import ScoresFile  # only with --all-scores
 
-            scores_file = ScoresFile.checked(options.all_scores, store_dir=parts.store.path.parent)
+            scores_file = ScoresFile.checked(
+                options.all_scores, store_dir=parts.store.path.parent
+            )
         return cls(parts, options, stopwatch, deadline, scores_file)
 
     @property
@@ -171,7 +175,9 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         setup.stopwatch,
         continues_session=not options.isolated,
         judged=options.judged,
-        exchanges=(not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers),
+        exchanges=(
+            not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers
+        ),
         index_until=index_until(setup.deadline),
         syncs=not options.isolated,
         shows_diff=setup.wants_answer,
@@ -194,7 +200,9 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     # Imported late: a turn that is all cached costs nothing.
     from xscore.pipeline.room_under_caps import announce_budget
 
-    warnings = announce_budget(parts, opened, answers=setup.wants_answer, isolated=options.isolated)
+    warnings = announce_budget(
+        parts, opened, answers=setup.wants_answer, isolated=options.isolated
+    )
     return replace(opened, warnings=(*opened.warnings, *warnings))
 
 
@@ -243,7 +251,9 @@ async def _open_resources(
     return resources
 
 
-async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | None") -> Judged:
+async def _judge(
+    setup: _TurnSetup, opened: Opened, resources: "TurnResources | None"
+) -> Judged:
     """Judge what the cache lacks, by model or by words."""
     parts = setup.parts
     pool = opened.pool
@@ -265,7 +275,9 @@ async def _judge(setup: _TurnSetup, opened: Opened, resources: "TurnResources | 
             # A turn that is all cached needs none of it.
             from xscore.pipeline.turn_judging import judge_missing
 
-            judged = await judge_missing(parts, opened, resources, isolated=setup.options.isolated)
+            judged = await judge_missing(
+                parts, opened, resources, isolated=setup.options.isolated
+            )
     if judged.pool.thread is not None:
         from xscore.pipeline.carrying import with_earlier  # only in a thread
 
@@ -383,7 +395,9 @@ def _finish(
             raise
         unsaved = error
     if unsaved is not None:
-        warning = join_sentences(f"this turn could not be saved: {unsaved.message}", unsaved.hint)
+        warning = join_sentences(
+            f"this turn could not be saved: {unsaved.message}", unsaved.hint
+        )
         warnings = (*answer.warnings, warning)
         answer = replace(answer, warnings=warnings, exit_code=unsaved.exit_code)
     elif setup.scores_file is not None:

@@ -112,7 +112,8 @@ def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> E
         answering = answer_estimate(parts.answerer, parts.settings)
     final = None
     if _has_final_round(parts):
-        from xscore.pipeline.final_round import estimate_final_round  # where settings name a model
+        # Where settings name a model.
+        from xscore.pipeline.final_round import estimate_final_round
 
         final = estimate_final_round(parts, opened)
     return replace(

@@ -97,7 +97,9 @@ async def judge_missing(
     except asyncio.CancelledError:
         take_back_cancellation()
         interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
-        return await _score_once(parts, resources, _FirstJudge(interrupted, parts.judge, opened))
+        return await _score_once(
+            parts, resources, _FirstJudge(interrupted, parts.judge, opened)
+        )
     if not opened.pool.misses:
         return await _with_nothing_missing(parts, opened, resources)
     first = await _open_first(parts, opened, resources, isolated=isolated)
@@ -156,7 +158,11 @@ async def _open_first(
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
         return _FirstJudge(absent, described, opened, error.kind, (warning,))
-    if not described.stored or isinstance(judge, NoJudge) or judge.identity == parts.judge.identity:
+    if (
+        not described.stored
+        or isinstance(judge, NoJudge)
+        or judge.identity == parts.judge.identity
+    ):
         return _FirstJudge(judge, described, opened)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
@@ -175,7 +181,9 @@ async def _score_once(
     parts: PipelineParts, resources: TurnResources | None, first: _FirstJudge
 ) -> Judged:
     leaders = parts.settings.selection.top_k
-    once = await judge_pool(first.pooled, first.judge, resources, parts.observer, leaders=leaders)
+    once = await judge_pool(
+        first.pooled, first.judge, resources, parts.observer, leaders=leaders
+    )
     return Judged(
         outcomes=once.outcomes,
         pool=first.pooled.pool,
@@ -393,7 +401,9 @@ async def _judge_by_fallback(
         except StoreError:  # what is paid for could not be kept, so no other model is asked
             raise
         except XscoreError as error:  # the next of the chain may do better
-            warning = join_sentences(f"`{name}` could not take over: {error.message}", error.hint)
+            warning = join_sentences(
+                f"`{name}` could not take over: {error.message}", error.hint
+            )
             judged = replace(judged, warnings=(*judged.warnings, warning))
     return judged
 

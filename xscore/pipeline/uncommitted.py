@@ -117,7 +117,8 @@ def _admitted_sections(
 ) -> str:
     if not change.patch:
         return ""
-    from xscore.indexer.admission import AdmissionRules  # only with a change that is not committed
+    # Only with a change that is not committed.
+    from xscore.indexer.admission import AdmissionRules
 
     indexed = file_languages(connection)
     rules = AdmissionRules(settings)
@@ -129,7 +130,9 @@ def _admitted_sections(
         # Only git says that a file is deleted: its text then comes from HEAD. A path that is merely
         # not there may be one that git read elsewhere. `git rm --cached` leaves a file that the
         # index refuses for its text.
-        is_gone = changed.get(path, False) and not os.path.lexists(root.path / native_name(path))
+        is_gone = changed.get(path, False) and not os.path.lexists(
+            root.path / native_name(path)
+        )
         return is_gone and not rules.refusal_by_path(path)
 
     return sections_among(change.patch, is_admitted)
@@ -311,7 +314,8 @@ def _scope_in_root(
         if " " in task:
             raise  # the task was quoted, so this is a path and no further word of it
         raise UsageError(
-            error.message, hint=f"{error.hint} Put the question in quotes if it has several words."
+            error.message,
+            hint=f"{error.hint} Put the question in quotes if it has several words.",
         ) from error
 
 

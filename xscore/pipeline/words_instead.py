@@ -58,7 +58,9 @@ def words_instead(parts: PipelineParts, judged: Judged) -> WordsInstead | None:
     if judge.scale is Scale.WORDS or LEXICAL not in parts.settings.judge.fallback:
         return None
     causes = {
-        outcome.result.cause for outcome in judged.outcomes if isinstance(outcome.result, Unjudged)
+        outcome.result.cause
+        for outcome in judged.outcomes
+        if isinstance(outcome.result, Unjudged)
     }
     if causes == {UnjudgedCause.DEADLINE}:
         return WordsInstead("the deadline came before anything was judged", ExitCode.PARTLY)

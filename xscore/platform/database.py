@@ -354,7 +354,9 @@ def open_unchecked(
         )
     # To open a pipe is to wait for its other end.
     if is_there(path) and not is_there(path, stat.S_ISREG):
-        raise StoreError(f"{path} is not a file", hint="Remove it; a store is a file of its own.")
+        raise StoreError(
+            f"{path} is not a file", hint="Remove it; a store is a file of its own."
+        )
     connection = _open_noted(path, keys, read_only=read_only)
     connection.execute(f"PRAGMA busy_timeout = {round(busy_s * 1000)}")
     return connection

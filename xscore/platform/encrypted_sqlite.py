@@ -44,7 +44,8 @@ def open_with_cipher(
     encrypted."""
     connection = open_with(_cipher(), path, read_only=read_only)
     try:
-        connection.execute("PRAGMA cipher_log_level = NONE").fetchall()  # it would write to stderr
+        # It would write to stderr.
+        connection.execute("PRAGMA cipher_log_level = NONE").fetchall()
         if key is not None:
             connection.execute(f'PRAGMA key = "{key_literal(key)}"').fetchall()
         # Otherwise sorting would write plain text to a temporary file.
@@ -86,7 +87,8 @@ def write_note(path: Path, key: bytes) -> None:
         write_private_file(place, f"encrypted with key {key_id(key)}\n".encode())
     except OSError as error:
         raise StoreError(
-            f"{place} cannot be written: {error.strerror}", hint="Check that its folder is yours."
+            f"{place} cannot be written: {error.strerror}",
+            hint="Check that its folder is yours.",
         ) from error
 
 

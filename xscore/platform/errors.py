@@ -80,7 +80,9 @@ class XscoreError(Exception):
     judged: Any = None
     """What `xscore.judge` had judged before the error, as it would have returned it."""
 
-    def __init_subclass__(cls, *, kind: str, exit_code: int | None = None, **facts: bool) -> None:
+    def __init_subclass__(
+        cls, *, kind: str, exit_code: int | None = None, **facts: bool
+    ) -> None:
         cls.kind = kind
         cls.exit_code = cls.exit_code if exit_code is None else exit_code
         for name, value in facts.items():
@@ -171,7 +173,9 @@ class ProviderError(XscoreError, kind="provider", exit_code=ExitCode.NOTHING_JUD
     stops_run: ClassVar[bool] = False
     may_be_charged: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_s = retry_after_s
 

@@ -30,7 +30,9 @@ _NOT_PRIVATE = "others may open it"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
 
 
-_RESERVED = compiled_late(r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)")
+_RESERVED = compiled_late(
+    r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)"
+)
 """A part of a name that leads up, or into git's own folder, as any file system spells it."""
 IGNORED_IN_NAMES = "".join(
     map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
@@ -109,7 +111,9 @@ def read_file_under(top: int, name: str, *, max_bytes: int, start_only: bool = F
     return _whole(descriptor, max_bytes, start_only=start_only)
 
 
-def read_named_file(path: Path, *, max_bytes: int, follow: bool, private: bool = False) -> bytes:
+def read_named_file(
+    path: Path, *, max_bytes: int, follow: bool, private: bool = False
+) -> bytes:
     """Read the regular file that a person named, without blocking on a pipe. Raises FileRefused,
     OSError.
 
@@ -233,7 +237,9 @@ def write_private_file(path: Path, data: bytes) -> None:
 def _replace(place: Path, content: bytes, mode: int) -> None:
     aside = place.with_name(f".{place.name}.{random_hex(4)}")
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        with os.fdopen(
+            os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"
+        ) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -254,7 +260,9 @@ def sync_to_disk(place: Path) -> None:
 
 def unwritable_file(path: Path, why: str | None) -> UsageError:
     """Return the error for a file that cannot be written."""
-    return UsageError(f"{path} cannot be written: {why}", hint="Name a file that you may write.")
+    return UsageError(
+        f"{path} cannot be written: {why}", hint="Name a file that you may write."
+    )
 
 
 def read_private_file(path: Path, *, max_bytes: int = 1_000_000) -> bytes | None:

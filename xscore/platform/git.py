@@ -205,11 +205,15 @@ def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
     commit = commit_named(root, since)
     if off is None or not commit:
         return None
-    differs = run_git(root, *off, *_DIFF, "--no-renames", "--name-only", "-z", commit, "--", ".")
+    differs = run_git(
+        root, *off, *_DIFF, "--no-renames", "--name-only", "-z", commit, "--", "."
+    )
     new = run_git(root, *off, *_NEW_FILES)
     if differs is None or new is None:
         return None
-    return frozenset(name for name in (differs + new).split("\0") if name and not leads_out(name))
+    return frozenset(
+        name for name in (differs + new).split("\0") if name and not leads_out(name)
+    )
 
 
 def new_files(root: Path) -> tuple[str, ...]:
@@ -264,7 +268,9 @@ def _filters_off(root: Path) -> list[str] | None:
     for name in names:
         # Each of them could run a program of the repository; a filter without one must not be
         # required, or git refuses the file.
-        settings += [f"{name}.{end}" for end in ("clean=", "smudge=", "process=", "required=false")]
+        settings += [
+            f"{name}.{end}" for end in ("clean=", "smudge=", "process=", "required=false")
+        ]
     return _set(settings)
 
 

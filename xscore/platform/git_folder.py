@@ -152,7 +152,14 @@ def _stays_within(home: Path, worktree_home: Path, *_changed: int) -> bool:
     for name in ("alternates", "http-alternates"):
         if _own_text(objects, f"info/{name}").strip():
             return False
-    folders = [home, worktree_home, home / "info", home / "refs", home / "refs" / "heads", objects]
+    folders = [
+        home,
+        worktree_home,
+        home / "info",
+        home / "refs",
+        home / "refs" / "heads",
+        objects,
+    ]
     places = list(map(str, folders))
     try:
         with os.scandir(objects) as entries:

@@ -169,7 +169,9 @@ def _with_names(entry: LogEntry) -> LoggedCommit:
     )
 
 
-def recent_commits(root: Path, *, commits: int = 30, at: str = "HEAD") -> tuple[TouchedFile, ...]:
+def recent_commits(
+    root: Path, *, commits: int = 30, at: str = "HEAD"
+) -> tuple[TouchedFile, ...]:
     """Return the files that the newest commits touched, newest first, each path once.
 
     at: a commit; the newest is this one.
@@ -222,7 +224,13 @@ def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tu
     none.
     """
     # Both name a program of the repository's choice.
-    safe = ("--no-ext-diff", "--no-textconv", "--no-renames", "--no-color", "--no-walk=unsorted")
+    safe = (
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-renames",
+        "--no-color",
+        "--no-walk=unsorted",
+    )
     printed = run_git(
         root,
         "log",

@@ -129,4 +129,8 @@ def _segment(glob: str) -> str:
     if not rest:
         return first
     *middle, last = rest
-    return first + "".join(f"(?>[^/]*?{part})" for part in middle if part) + f"[^/]*{last}(?=/|\\Z)"
+    return (
+        first
+        + "".join(f"(?>[^/]*?{part})" for part in middle if part)
+        + f"[^/]*{last}(?=/|\\Z)"
+    )

@@ -45,7 +45,9 @@ def damage_by_odd_values() -> StoreDamaged | None:
 
 def _odd_columns(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield `table.column` of each column with an odd value."""
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table'"
+    ).fetchall()
     for (table,) in tables:
         for _, column, declared, is_required, _, key in connection.execute(
             f'PRAGMA table_info("{table}")'

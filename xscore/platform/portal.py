@@ -38,7 +38,9 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, receipt: object = None) -> None:
         super().__init__(
-            "stopped; what was paid for is kept" if receipt else "stopped before anything was sent"
+            "stopped; what was paid for is kept"
+            if receipt
+            else "stopped before anything was sent"
         )
         self.receipt = receipt
 
@@ -205,7 +207,8 @@ class Portal:
         if self._is_closed or self._pid != os.getpid():
             return
         if self._streams_to == threading.get_ident():
-            self._leave_stream()  # its thread would wait for ever to be asked for the next event
+            # Its thread would wait for ever to be asked for the next event.
+            self._leave_stream()
         try:
             if last is not None:
                 self.call(last)
@@ -220,7 +223,9 @@ class Portal:
         if self._pid == os.getpid() and self._streams_to and self._streams_to not in readers:
             self._leave_stream()
 
-    def _begin(self, work: Callable[[], Awaitable[Result]]) -> "tuple[_Job, futures.Future[Any]]":
+    def _begin(
+        self, work: Callable[[], Awaitable[Result]]
+    ) -> "tuple[_Job, futures.Future[Any]]":
         self._refuse_misuse()
         # A notebook knows the running cell by it.
         job = _Job(work, self._loop)
@@ -241,7 +246,8 @@ class Portal:
             )
         if asyncio._get_running_loop() is self._loop:
             raise UsageError(
-                "this thread runs the work itself", hint="Await the methods of `Pipeline` there."
+                "this thread runs the work itself",
+                hint="Await the methods of `Pipeline` there.",
             )
 
 
@@ -272,7 +278,9 @@ def _leave_streams() -> None:
     threads."""
     main = threading.main_thread()
     readers = {
-        thread.ident for thread in threading.enumerate() if thread is not main and not thread.daemon
+        thread.ident
+        for thread in threading.enumerate()
+        if thread is not main and not thread.daemon
     }
     for portal in tuple(_PORTALS):
         portal.leave_stream_without_reader(readers)

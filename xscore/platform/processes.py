@@ -27,7 +27,8 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         if not _host_has_frozen_objects():
-            gc.freeze()  # freeze and unfreeze moves the records to the oldest generation unscanned
+            # Freeze and unfreeze moves the records to the oldest generation unscanned.
+            gc.freeze()
             gc.unfreeze()
         gc.enable()
 

@@ -49,7 +49,10 @@ _REASONS = {
         "cannot be written",
         "Check the permissions of the file and its folder.",
     ),
-    sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
+    sqlite3.SQLITE_PERM: (
+        "cannot be opened",
+        "Check the permissions of the file and its folder.",
+    ),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk and its free space."),
     sqlite3.SQLITE_INTERRUPT: ("was not written in time", "Run it again with more time."),
@@ -63,7 +66,14 @@ _UNUSABLE = (
     "|malformed|unsupported file format|unknown function|JSON cannot hold BLOB values"
 )
 """Generic SQLite errors that mean damage, since our statements and schema are tested."""
-_TRANSLATED_METHODS = ("execute", "executemany", "__next__", "fetchone", "fetchmany", "fetchall")
+_TRANSLATED_METHODS = (
+    "execute",
+    "executemany",
+    "__next__",
+    "fetchone",
+    "fetchmany",
+    "fetchall",
+)
 
 
 def open_plain(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -84,7 +94,9 @@ def recovery_hint(path: Path | None) -> str:
 def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Open a database that exists with one of the two drivers, in autocommit. Raises StoreError."""
     is_file = str(path) != IN_MEMORY
-    place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}" if is_file else path
+    place = (
+        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}" if is_file else path
+    )
     note_opened(path)
     try:
         opened: sqlite3.Connection = driver.connect(

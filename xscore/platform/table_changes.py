@@ -131,7 +131,9 @@ def _last_number(connection: sqlite3.Connection, table: str) -> int | None:
     """Return the last number that an AUTOINCREMENT table dealt; None for other tables."""
     if not table_columns(connection, "sqlite_sequence"):
         return None
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    row = connection.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)
+    ).fetchone()
     return int(row[0]) if row else None
 
 

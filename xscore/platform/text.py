@@ -30,7 +30,8 @@ INVISIBLE = (
 COMBINING = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 """Marks over, under and through the letter before them, likewise."""
 _SYMBOL = (
-    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299"
+    "\U0001f000-\U0001faff"
 )
 _JOINING = (
     "\u0620-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"

@@ -38,7 +38,9 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def _check_work(text: str) -> None:
     if sum(map(text.count, "\n,=.\\")) > MOST_ITEMS:
-        raise ValueError(f"it has more than {MOST_ITEMS:,} lines, values, dots and escapes in all")
+        raise ValueError(
+            f"it has more than {MOST_ITEMS:,} lines, values, dots and escapes in all"
+        )
     long_name = _LONG_NAME.search(text)
     if long_name is not None:
         line = text.count("\n", 0, long_name.start()) + 1

@@ -62,10 +62,14 @@ EMPTY_SESSION_CONTEXT = SessionContext()
 def session_block(conversation: SessionContext) -> str:
     """Return the summary, then the latest exchanges that fit, oldest first; empty for a new
     session."""
-    summary = escape_tags(shorten_middle(conversation.summary.strip(), 2 * conversation.max_tokens))
+    summary = escape_tags(
+        shorten_middle(conversation.summary.strip(), 2 * conversation.max_tokens)
+    )
     parts = [f"<session_summary>\n{summary}\n</session_summary>"] if summary else []
     shown: list[str] = []
-    budget = tokens_left = conversation.max_tokens - tokens.estimate(len(summary), kind="summary")
+    budget = tokens_left = conversation.max_tokens - tokens.estimate(
+        len(summary), kind="summary"
+    )
     for exchange in sorted(
         conversation.exchanges, key=lambda memory: (-memory.created_at, memory.id)
     ):
@@ -121,7 +125,12 @@ def persona_block(conversation: SessionContext) -> str:
             lines.append(f"{facet}: {escape_tags(shorten_middle(wish, FACET_CHARS))}")
     if lines:
         return "\n".join(
-            ["How the user likes to be answered:", "<answer_manner>", *lines, "</answer_manner>"]
+            [
+                "How the user likes to be answered:",
+                "<answer_manner>",
+                *lines,
+                "</answer_manner>",
+            ]
         )
     return ""
 
@@ -263,4 +272,8 @@ def _whole_lines(text: str, line: int, limit: int) -> str:
     after = ""
     if last < len(lines) - 1:
         after = f"\n[… lines {last + 2}-{len(lines)} left out …]"
-    return before + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after
+    return (
+        before
+        + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit)
+        + after
+    )

@@ -199,7 +199,9 @@ def render_bundle(
     ranked_ids = {piece.memory.id for piece in pieces if piece.entry.ranked}
     if beside.near or ranked_ids - chosen:
         # Not all fits, or something came near: room is kept for naming it.
-        chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
+        chosen = choose_fitting(
+            pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming
+        )
         pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task_words)
     # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
     # and it is rendered again.
@@ -325,7 +327,9 @@ def _with_parts(
             continue
         chars = int((tokens_left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
         words = task_words | telling_words(piece.entry.reason)
-        text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
+        text = show_in_part(
+            piece.text, words, first_line=max(1, memory.start_line), limit=chars
+        )
         if text:
             size = memory_tokens(memory, len(text))
             with_parts[place] = replace(piece, text=text, tokens=size, header="", in_part=True)
@@ -392,7 +396,11 @@ def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]
     if about in summaries:
         return Section.PAST_ANSWERS, True, about
     section = piece.entry.section
-    return section, False, f"facts of {section}" if is_fact(memory) else memory.path or memory.id
+    return (
+        section,
+        False,
+        f"facts of {section}" if is_fact(memory) else memory.path or memory.id,
+    )
 
 
 def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
@@ -401,7 +409,8 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
     members: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for piece in included:
         memory = piece.memory
-        owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)  # without its last part
+        # Without its last part.
+        owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)
         if owner != memory.entity and memory.facts.signature:
             members[memory.path, owner].append(memory.facts.signature)
     pieces = []

@@ -89,7 +89,9 @@ def _memory(number: int, piece: BundlePiece) -> str:
     beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
     captions = [collapse_blanks(first), collapse_blanks(beside)]
-    return "\n".join([*captions, *_purpose_block(piece), *_header_block(piece), _text_block(piece)])
+    return "\n".join(
+        [*captions, *_purpose_block(piece), *_header_block(piece), _text_block(piece)]
+    )
 
 
 def _purpose_block(piece: BundlePiece) -> list[str]:
@@ -360,7 +362,9 @@ def _markdown_piece(piece: BundlePiece) -> str:
         entity = f"; `{collapse_blanks(memory.entity)}`"
     score = "" if piece.score is None else f"; score {piece.score:.2f}"
     caption = f"{piece_caption(piece)}{entity}{score}"
-    return "\n\n".join([*_purpose_block(piece), *_header_block(piece), caption, _text_block(piece)])
+    return "\n\n".join(
+        [*_purpose_block(piece), *_header_block(piece), caption, _text_block(piece)]
+    )
 
 
 def _named(memory: Memory | Candidate) -> dict[str, object]:

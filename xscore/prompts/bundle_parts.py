@@ -267,9 +267,9 @@ def piece_heading(piece: BundlePiece) -> str:
     if memory.kind is Kind.DOCUMENT:
         return escape_tags(memory.entity)
     title = collapse_blanks(memory.title).rstrip("…")
-    repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(
-        title
-    )
+    repeats = piece.entry.settles or collapse_blanks(
+        memory.text[: 4 * len(title) + 80]
+    ).startswith(title)
     if repeats:
         return ""
     return escape_tags(memory.title or memory.entity)
@@ -387,7 +387,9 @@ def _author(memory: Memory, default: str) -> str:
 
 def _spans(changed: tuple[Citation, ...]) -> str:
     named = [span.place for span in changed[:MAX_NAMED_SPANS]]
-    unnamed = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
+    unnamed = (
+        [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
+    )
     if named:
         return " in " + ", ".join([*named, *unnamed])
     return ""

@@ -17,7 +17,19 @@ _STARTS = re.compile(
 )
 _OPENING, _CLOSING = "([{", ")]}"
 _KEYWORDS = frozenset(
-    {"as", "from", "import", "use", "pub", "type", "typeof", "const", "require", "static", "self"}
+    {
+        "as",
+        "from",
+        "import",
+        "use",
+        "pub",
+        "type",
+        "typeof",
+        "const",
+        "require",
+        "static",
+        "self",
+    }
 )
 
 
@@ -40,7 +52,9 @@ def used_head(head: str, texts: Sequence[str]) -> str:
     if not left_out:
         return head
     shown = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
-    gap = f"[… {left_out} import{'s' if left_out > 1 else ''} that nothing here uses left out …]"
+    gap = (
+        f"[… {left_out} import{'s' if left_out > 1 else ''} that nothing here uses left out …]"
+    )
     if shown:
         return f"{shown}\n{gap}"
     return ""
@@ -62,7 +76,9 @@ def _statements(lines: Sequence[str]) -> Iterator[list[str]]:
 
 def _depth(line: str) -> int:
     """Return by how much more brackets it opens than it closes."""
-    return sum(line.count(mark) for mark in _OPENING) - sum(line.count(mark) for mark in _CLOSING)
+    return sum(line.count(mark) for mark in _OPENING) - sum(
+        line.count(mark) for mark in _CLOSING
+    )
 
 
 def _imported_names(statement: Sequence[str]) -> set[str]:

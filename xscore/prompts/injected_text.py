@@ -59,7 +59,12 @@ _OPENING = "|".join(
 )
 _CAPTION = rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b"
 """The line above each memory of a bundle."""
-_OWN_LINES = (FAILURES_HEADING, DECISIONS_HEADING, re.escape(RANKED_BY_WORDS), *HEADINGS.values())
+_OWN_LINES = (
+    FAILURES_HEADING,
+    DECISIONS_HEADING,
+    re.escape(RANKED_BY_WORDS),
+    *HEADINGS.values(),
+)
 _BUNDLE_LINE = (
     r"#{1,2} |- |\[\d+\] \([a-z_]+, |\[m_[0-9a-f]{20}\]|Branch: |Relevant files:$"
     rf"|\d+ more passed |{'|'.join(_OWN_LINES)}|\s*$"
@@ -88,7 +93,9 @@ _ANSI = r"\x1b\[[0-?]*[ -/]*[@-~]"
 _WRAP = rf"</?(?:{_WRAPPED})>"
 _CONTINUED = "This session is being continued from a previous conversation"
 _NOTIFICATION = "<task-notification>"
-_NOTIFIED = r"(?m)^(?:Read the output file to retrieve the result|Full transcript available at):.*$"
+_NOTIFIED = (
+    r"(?m)^(?:Read the output file to retrieve the result|Full transcript available at):.*$"
+)
 """Lines below a notification that are part of it."""
 _REQUEST_LABEL = "## My request for Codex:"
 """An editor injects text before it."""

@@ -60,7 +60,8 @@ def in_order(left_out: Iterable[LeftOut]) -> list[LeftOut]:
     for memory in best_first:
         files.setdefault((memory.cause, memory.candidate.path), len(files))
     return sorted(
-        best_first, key=lambda memory: (memory.cause, files[memory.cause, memory.candidate.path])
+        best_first,
+        key=lambda memory: (memory.cause, files[memory.cause, memory.candidate.path]),
     )
 
 

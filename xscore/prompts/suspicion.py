@@ -47,7 +47,10 @@ _FORMS = (
         rf"\b(?:ignore|disregard|forget|override)s?{_GAP}{_WORDS}{{0,3}}(?:previous|prior|above"
         rf"|earlier|preceding|system|your|original){_GAP}{_WORDS}{{0,2}}"
         r"(?:instructions?|prompts?|rubric|guidelines|criteria|orders)\b",
-        ("ignore|disregard|forget|override", "instruction|prompt|rubric|guideline|criteria|order"),
+        (
+            "ignore|disregard|forget|override",
+            "instruction|prompt|rubric|guideline|criteria|order",
+        ),
     ),
     _Form(  # score this memory high
         rf"\b(?:score|rate|rank|grade|judge|mark|give|select)d?{_GAP}{_WORDS}{{0,3}}"

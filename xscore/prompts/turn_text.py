@@ -23,7 +23,9 @@ MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 def about_block(turn: Turn) -> str:
     """Render what else a task is about, a line each; empty if there is nothing."""
     lines = "\n".join(f"{name}: {value}" for name, value in turn.about)
-    shown = escape_tags(shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context")
+    shown = escape_tags(
+        shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context"
+    )
     if lines:
         return f"<current_context>\n{shown}\n</current_context>"
     return ""

@@ -115,7 +115,9 @@ class AnthropicProvider(WireProvider):
         """Return the authentication headers and the version of the API."""
         return {"anthropic-version": VERSION, **super().headers()}
 
-    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(
+        self, request: Request, capability: Capability, *, stream: bool
+    ) -> dict[str, Any]:
         """Return the JSON body of `POST /v1/messages`; any form but the schema is plain text
         here."""
         fields: dict[str, Any] = {
@@ -198,9 +200,9 @@ class AnthropicProvider(WireProvider):
         """Return the longest input, if the host reports it."""
         with suppress(ProviderError):
             model_facts = await self.look_up(f"/v1/models/{quote(model, safe='')}")
-            return token_count(model_facts.get("max_input_tokens")) or host_facts.served_context(
-                {"data": [model_facts]}, model
-            )
+            return token_count(
+                model_facts.get("max_input_tokens")
+            ) or host_facts.served_context({"data": [model_facts]}, model)
         return None
 
 
@@ -224,7 +226,9 @@ def reported_usage(usage: object) -> Usage | None:
     written_1h = (
         token_count(sub_object(usage, "cache_creation").get("ephemeral_1h_input_tokens")) or 0
     )
-    thought = token_count(sub_object(usage, "output_tokens_details").get("thinking_tokens")) or 0
+    thought = (
+        token_count(sub_object(usage, "output_tokens_details").get("thinking_tokens")) or 0
+    )
     return Usage(
         input_tokens=fresh + read + written,
         cached_input_tokens=read,

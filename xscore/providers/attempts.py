@@ -27,7 +27,11 @@ from xscore.platform.errors import (
 )
 from xscore.platform.processes import random_hex
 from xscore.platform.tokens import size
-from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
+from xscore.providers.concurrency import (
+    FIRST_BACKOFF_S,
+    LONGEST_BACKOFF_S,
+    LONGEST_RETRY_AFTER_S,
+)
 from xscore.providers.hosts import is_loopback
 from xscore.providers.prices import (
     PriceFunction,
@@ -93,7 +97,9 @@ class Retrying(ProviderWrapper):
                 refused += isinstance(error, RateLimited)
                 failed += not isinstance(error, RateLimited)
                 # A server of this machine that never answered is not running: few tries suffice.
-                is_absent = self._is_local and not self._is_up and isinstance(error, Unreachable)
+                is_absent = (
+                    self._is_local and not self._is_up and isinstance(error, Unreachable)
+                )
                 futile += is_absent or isinstance(error, UnreadableResponse)
                 is_last = (
                     failed >= self._attempts or refused >= MAX_REFUSALS or futile >= MOST_FUTILE

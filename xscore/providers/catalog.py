@@ -54,7 +54,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
 
 UNKNOWN = ModelSettings(
-    temperature=0.0, context_tokens=8_192, max_output_tokens=4_096, pack_tokens=2_500, pack_size=20
+    temperature=0.0,
+    context_tokens=8_192,
+    max_output_tokens=4_096,
+    pack_tokens=2_500,
+    pack_size=20,
 )
 """Judges less well by the position in a long prompt, as weak models do: half as many memories share
 one."""
@@ -66,9 +70,14 @@ _MARKED = ModelSettings(
     cache_breakpoints=True,
     cache_writes=(CacheWrite(30 * MINUTE_S, 1.25),),
 )
-_EFFORT_NONE = ModelSettings(reasoning="none", context_tokens=272_000, max_output_tokens=128_000)
+_EFFORT_NONE = ModelSettings(
+    reasoning="none", context_tokens=272_000, max_output_tokens=128_000
+)
 _EFFORT_MINIMAL = ModelSettings(
-    reasoning="minimal", reasoning_reserve=512, context_tokens=272_000, max_output_tokens=128_000
+    reasoning="minimal",
+    reasoning_reserve=512,
+    context_tokens=272_000,
+    max_output_tokens=128_000,
 )
 _EFFORT_LOW = ModelSettings(
     reasoning="low", reasoning_reserve=4_096, context_tokens=100_000, max_output_tokens=65_536
@@ -93,7 +102,10 @@ OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
             max_output_tokens=16_384,
         ),
     ),
-    ("gpt-4.1", ModelSettings(temperature=0.0, context_tokens=1_000_000, max_output_tokens=32_768)),
+    (
+        "gpt-4.1",
+        ModelSettings(temperature=0.0, context_tokens=1_000_000, max_output_tokens=32_768),
+    ),
     ("gpt-4o", ModelSettings(temperature=0.0, context_tokens=111_000)),
     ("o1", _EFFORT_LOW),
     ("o3", _EFFORT_LOW),
@@ -120,7 +132,10 @@ _THINKING = replace(_CLAUDE, reasoning="low", reasoning_reserve=4_096, cache_flo
 
 CLAUDE_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("claude-haiku-5", _UNTHINKING),
-    ("claude-sonnet-5-5", replace(_UNTHINKING, reasoning="between_tools", cache_read_factor=0.05)),
+    (
+        "claude-sonnet-5-5",
+        replace(_UNTHINKING, reasoning="between_tools", cache_read_factor=0.05),
+    ),
     ("claude-sonnet-5", replace(_UNTHINKING, cache_floor=1_024)),
     ("claude-opus-5-5", replace(_THINKING, cache_read_factor=0.05)),
     ("claude-opus-5", _UNTHINKING),

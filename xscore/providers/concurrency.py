@@ -150,7 +150,9 @@ class AdaptiveConcurrency:
     async def _wait_for_change(self, first_calls_until: float) -> None:
         """Wait until `_wake` chooses this call, or until a time at which the gate may open."""
         opens_at = [
-            at for at in (self._closed_until, first_calls_until) if at is not None and at > _now()
+            at
+            for at in (self._closed_until, first_calls_until)
+            if at is not None and at > _now()
         ]
         chosen = asyncio.get_running_loop().create_future()
         self._waiting.append(chosen)
@@ -208,13 +210,18 @@ class AdaptiveConcurrency:
         self._is_heard = True
         self._refusals += 1
         self._refused_since = now if self._refused_since is None else self._refused_since
-        if (asked_s or 0.0) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= GIVE_UP_AFTER_S:
+        if (
+            asked_s or 0.0
+        ) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= GIVE_UP_AFTER_S:
             self._final_error = error
         elif self._closed_until is None:
             is_storm = self._refusals >= max(STORM_REFUSALS, int(STORM_SHARE * self.limit))
-            if ticket > self._last_before_shrink:  # sent at the limit in force, so they tell of it
+            # Sent at the limit in force, so they tell of it.
+            if ticket > self._last_before_shrink:
                 self._window_refusals += 1
-                is_too_high = is_storm or (self.limit > MIN_LIMIT and self._has_too_many_refusals())
+                is_too_high = is_storm or (
+                    self.limit > MIN_LIMIT and self._has_too_many_refusals()
+                )
                 if is_too_high and self._has_tried_limit:
                     self._shrink(1 if is_storm else MIN_LIMIT)
             if is_storm:

@@ -72,7 +72,9 @@ class HostConnection:
         self.caught: tuple[type[Exception], ...] = (HostRefused, OversizedReply, OSError)
         """What requests raise, once one was sent."""
         self._route = Route(self.host, None)
-        self._capability = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
+        self._capability = Capability(
+            provider=self.name, host=self.host, model="", probed_at=0.0
+        )
         self._session: ClientSession | None = None
 
     def learned(self, model: str) -> Capability:
@@ -163,7 +165,13 @@ class HostConnection:
 
     def _open(self) -> "ClientSession":
         # A turn that is all cached calls nothing.
-        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+        from aiohttp import (
+            ClientError,
+            ClientSession,
+            ClientTimeout,
+            DummyCookieJar,
+            TCPConnector,
+        )
 
         self._route = route_to(self.base_url)
         self.caught = (*self.caught, ClientError)

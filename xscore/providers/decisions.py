@@ -37,7 +37,15 @@ from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import expecting_tokens
 from xscore.providers.transport import headers_of_environment
 from xscore.providers.wire_errors import CallContext, DialectProfile, clean_completion
-from xscore.records.calls import DECLINED, Capability, Completion, Finish, ReplyForm, Request, Usage
+from xscore.records.calls import (
+    DECLINED,
+    Capability,
+    Completion,
+    Finish,
+    ReplyForm,
+    Request,
+    Usage,
+)
 from xscore.settings import Settings
 
 ANSWER_TOKENS = 120
@@ -113,7 +121,9 @@ class DecisionProvider(HostConnection):
         if self.name != DECISIONS_OF_OPENAI:
             return super().headers()
         is_vendors_own = is_host_within(self.base_url, self.profile.vendor)
-        return super().headers() | headers_of_environment("openai", is_vendors_own=is_vendors_own)
+        return super().headers() | headers_of_environment(
+            "openai", is_vendors_own=is_vendors_own
+        )
 
     def read(self, data: bytes, headers: Mapping[str, str], request: Request) -> Completion:
         """Return the completion in the body of a success.

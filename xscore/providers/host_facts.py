@@ -75,9 +75,12 @@ def json_object(
         reply = json.loads(data)
     except (ValueError, RecursionError) as error:
         kind = (
-            headers.get("content-type", "").split(";", maxsplit=1)[0].strip() or "no content type"
+            headers.get("content-type", "").split(";", maxsplit=1)[0].strip()
+            or "no content type"
         )
-        raise profile.unreadable(f"{len(data)} bytes of {kind} that are not JSON", call) from error
+        raise profile.unreadable(
+            f"{len(data)} bytes of {kind} that are not JSON", call
+        ) from error
     if not isinstance(reply, dict):
         raise profile.unreadable(f"a JSON {type(reply).__name__} where an object belongs", call)
     return reply
@@ -132,7 +135,9 @@ def is_excessive(usage: Usage, text: str, *, prompt_bytes: int, most_output: int
     """Return whether it counts more than a token for each byte of the prompt, or more output than
     cap and text."""
     most_written = most_output + size(text) + UNSEEN_TOKENS
-    return usage.input_tokens > prompt_bytes + UNSEEN_TOKENS or usage.output_tokens > most_written
+    return (
+        usage.input_tokens > prompt_bytes + UNSEEN_TOKENS or usage.output_tokens > most_written
+    )
 
 
 def token_count(value: object, *, least: int = 0, highest: int = MAX_COUNT) -> int | None:
@@ -211,7 +216,10 @@ def is_prompt_cut(
     """
     if count.chars / MIXED < MIN_CHECKED_TOKENS:
         return False
-    if context_tokens is not None and count.tokens >= context_tokens - FULL_CONTEXT_MARGIN_TOKENS:
+    if (
+        context_tokens is not None
+        and count.tokens >= context_tokens - FULL_CONTEXT_MARGIN_TOKENS
+    ):
         return True
     ratio = min(MIXED, count.chars / max(1, request.input_tokens))
     if not _is_too_dense(count, ratio, shortest):
@@ -224,7 +232,12 @@ def is_prompt_cut(
 
 
 def is_cache_uncounted(
-    request: Request, completion: Completion, *, host: str, context_tokens: int | None, longest: int
+    request: Request,
+    completion: Completion,
+    *,
+    host: str,
+    context_tokens: int | None,
+    longest: int,
 ) -> bool:
     """Whether so few tokens mean that the host counts only what its cache did not serve: the prompt
     was read whole.

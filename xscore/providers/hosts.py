@@ -25,7 +25,9 @@ LOOPBACK_TIMEOUT_FACTOR = 5
 """A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
-_SOLD = r"(?i)(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)"
+_SOLD = (
+    r"(?i)(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)"
+)
 """Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any
 machine."""
 KEYS_OF = {

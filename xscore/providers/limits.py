@@ -178,7 +178,8 @@ class Limited(ProviderWrapper):
 
 def _not_sent() -> NotSent:
     return NotSent(
-        "the run was stopped before this call was sent", hint="Continue it with `xscore continue`."
+        "the run was stopped before this call was sent",
+        hint="Continue it with `xscore continue`.",
     )
 
 

@@ -159,7 +159,14 @@ class LlamaProvider:
 
     async def _start(self) -> str:
         """Start the server; return its address once the model is loaded. Raises Unreachable."""
-        arguments = (sys.executable, "-c", SERVE, str(self._file), str(CONTEXT_TOKENS), str(SLOTS))
+        arguments = (
+            sys.executable,
+            "-c",
+            SERVE,
+            str(self._file),
+            str(CONTEXT_TOKENS),
+            str(SLOTS),
+        )
         pipe = asyncio.subprocess.PIPE
         nowhere = asyncio.subprocess.DEVNULL
         self._process = await asyncio.create_subprocess_exec(
@@ -193,7 +200,12 @@ class LlamaProvider:
             input_tokens += tokens
         usage = Usage(input_tokens=input_tokens)
         return make_completion(
-            call, json.dumps(shares), Finish.STOP, usage, model=request.model, limits=RateLimits()
+            call,
+            json.dumps(shares),
+            Finish.STOP,
+            usage,
+            model=request.model,
+            limits=RateLimits(),
         )
 
     async def _ask(

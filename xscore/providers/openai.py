@@ -34,7 +34,10 @@ from xscore.records.calls import (
     Usage,
 )
 
-WEAKER_FORMS = {ReplyForm.JSON_SCHEMA: ReplyForm.JSON_OBJECT, ReplyForm.JSON_OBJECT: ReplyForm.TEXT}
+WEAKER_FORMS = {
+    ReplyForm.JSON_SCHEMA: ReplyForm.JSON_OBJECT,
+    ReplyForm.JSON_OBJECT: ReplyForm.TEXT,
+}
 FORM_WORDS = ("response_format", "json_schema", "json_object", "grammar", "guided")
 """Words by which servers name the part of the request that asks for JSON."""
 OPTIONAL_FIELDS = (
@@ -72,7 +75,8 @@ class OpenAIStream(StreamReader):
             reported_usage(event.get("usage"), self.call.request) or self.usage
         )
         self.counts_cached: bool = (
-            self.counts_cached or host_facts.cached_count(sub_object(event, "usage")) is not None
+            self.counts_cached
+            or host_facts.cached_count(sub_object(event, "usage")) is not None
         )
         self.model: str = str(event.get("model") or self.model)
         OPENAI.raise_inner(event.get("error"), self.call)
@@ -102,7 +106,9 @@ class OpenAIProvider(WireProvider):
             return {}
         return dict.fromkeys(ACCOUNT_HEADERS.values(), sdk.Omit())
 
-    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(
+        self, request: Request, capability: Capability, *, stream: bool
+    ) -> dict[str, Any]:
         """Return the JSON body of `POST /chat/completions`."""
         without = frozenset(capability.without)
         marked = (
@@ -162,7 +168,9 @@ class OpenAIProvider(WireProvider):
                     dropped = {name, "prompt_cache_breakpoint"}
                 else:
                     dropped = {name}
-                return replace(capability, without=tuple(sorted(dropped.union(capability.without))))
+                return replace(
+                    capability, without=tuple(sorted(dropped.union(capability.without)))
+                )
         if (
             request.reply_ids
             and any(word in named for word in FORM_WORDS)
@@ -283,5 +291,7 @@ def _names_in(error_body: object) -> str:
     places = [error_body.get("param"), error_body.get("code"), error_body.get("message")]
     detail = error_body.get("detail")
     if isinstance(detail, list):
-        places += [json.dumps(entry.get("loc")) for entry in detail if isinstance(entry, Mapping)]
+        places += [
+            json.dumps(entry.get("loc")) for entry in detail if isinstance(entry, Mapping)
+        ]
     return " ".join(place for place in places if isinstance(place, str))

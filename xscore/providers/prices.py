@@ -86,7 +86,9 @@ class PriceBand(Struct, frozen=True, kw_only=True):
         else:
             output = max(0, usage.output_tokens - usage.reasoning_tokens) * self.output
         written = usage.cache_write_tokens - usage.cache_write_1h_tokens
-        fresh = max(0, usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens)
+        fresh = max(
+            0, usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
+        )
         return (
             self.fee
             + fresh * self.fresh
@@ -134,7 +136,14 @@ class PriceList(Struct, frozen=True):
         return self._price(model, host, usage, at, batch=True)
 
     def _price(
-        self, model: str, host: str, usage: Usage, at: float | None, *, batch: bool, table: str = ""
+        self,
+        model: str,
+        host: str,
+        usage: Usage,
+        at: float | None,
+        *,
+        batch: bool,
+        table: str = "",
     ) -> Decimal | None:
         assumed = assumed_price(model, host, self.rule)
         if host == NO_HOST or assumed == "free":
@@ -184,7 +193,9 @@ def find_table_model(model: str, host: str, table: str = "") -> TableModel | Non
         except LookupError:
             return None
     if not host:
-        sold = _sold_by_name(model) or _sold_by_name(sold_model(model) or model.rsplit("/", 1)[-1])
+        sold = _sold_by_name(model) or _sold_by_name(
+            sold_model(model) or model.rsplit("/", 1)[-1]
+        )
         return None if sold is None else TableModel(str(sold[0].id), sold[1], True)
     url = f"https://{host}/"
     try:
@@ -210,7 +221,9 @@ def _price_tables() -> Any:
     return genai_prices
 
 
-def _look_up(model: str, *, table: str | None = None, url: str | None = None) -> tuple[Any, Any]:
+def _look_up(
+    model: str, *, table: str | None = None, url: str | None = None
+) -> tuple[Any, Any]:
     """Return a vendor and its model. Raises LookupError."""
     tables = _price_tables().data_snapshot.get_snapshot()
     vendor, info = tables.find_provider_model(model, None, table, url)
@@ -270,10 +283,14 @@ def _band(prices: Any, above: int) -> PriceBand:
     price = dollars(input_tokens=shortest)
 
     def input_rate(*kinds: str) -> Decimal:
-        return (dollars(input_tokens=shortest, **dict.fromkeys(kinds, shortest)) - fee) / shortest
+        return (
+            dollars(input_tokens=shortest, **dict.fromkeys(kinds, shortest)) - fee
+        ) / shortest
 
     def output_rate(*kinds: str) -> Decimal:
-        return dollars(input_tokens=shortest, output_tokens=1, **dict.fromkeys(kinds, 1)) - price
+        return (
+            dollars(input_tokens=shortest, output_tokens=1, **dict.fromkeys(kinds, 1)) - price
+        )
 
     return PriceBand(
         above=above,
@@ -336,7 +353,9 @@ def counterfactual_cost(
         )
         uncached = price_of(provider, request.model, host, plain)
     if request.stage is not Stage.JUDGE:
-        return CounterfactualCost(without_prefix_cache=uncached, without_packs=cost, by_batch=cost)
+        return CounterfactualCost(
+            without_prefix_cache=uncached, without_packs=cost, by_batch=cost
+        )
     by_batch = None
     if isinstance(price_of, PriceList):
         by_batch = price_of.batch(request.model, host, usage)
@@ -372,7 +391,10 @@ def cost_upper_bound(
 ) -> Decimal | None:
     """Return the most that one attempt at this request may cost."""
     return price_of(
-        provider, request.model, host, usage_upper_bound(provider, host, request, price_of=price_of)
+        provider,
+        request.model,
+        host,
+        usage_upper_bound(provider, host, request, price_of=price_of),
     )
 
 
@@ -381,7 +403,9 @@ def usage_upper_bound(
 ) -> Usage:
     """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that
     costs more."""
-    input_tokens = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
+    input_tokens = (
+        math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
+    )
     plain = Usage(input_tokens=input_tokens, output_tokens=request.max_output_tokens)
     written_1h = input_tokens if request.prefix_ttl_s >= HOUR_S else 0
     written = replace(plain, cache_write_tokens=input_tokens, cache_write_1h_tokens=written_1h)

@@ -62,7 +62,8 @@ class TokenBucket:
         elif self._filled_at is not None:
             self._fill()
         self._per_minute = per_minute
-        if self._filled_at is not None:  # a rate that is learned late counts from the first call on
+        # A rate that is learned late counts from the first call on.
+        if self._filled_at is not None:
             self._fill()
         self._changed.set()
 

@@ -247,7 +247,9 @@ class ScriptedProvider:
         scores: dict[str, int] = {}
         reasons: list[dict[str, str]] = []
         for code in request.reply_ids:
-            score, reason = self._judge(shown[code], turn) if code in shown else (0.0, "not shown")
+            score, reason = (
+                self._judge(shown[code], turn) if code in shown else (0.0, "not shown")
+            )
             scores[code] = round(score * 100)
             if scores[code] >= REASONS_FROM:
                 reasons.append({"id": code, "reason": reason})
@@ -277,7 +279,9 @@ class ScriptedProvider:
         return any(rule is not None and rule.refuse for rule in rules)
 
 
-def _completion(request: Request, text: str, finish: Finish, on_text: OnText | None) -> Completion:
+def _completion(
+    request: Request, text: str, finish: Finish, on_text: OnText | None
+) -> Completion:
     if on_text is not None:
         for at in range(0, len(text), STREAM_CHARS):
             on_text(text[at : at + STREAM_CHARS])

@@ -47,7 +47,9 @@ def http_client(kind: type[httpx2.AsyncClient], route: Route) -> httpx2.AsyncCli
 
 async def bound_response(response: httpx2.Response) -> None:
     """Have this response read within its bounds; nothing of its body has been read yet."""
-    response.stream = BoundedStream(response, BoundedBody(response.status_code, response.headers))
+    response.stream = BoundedStream(
+        response, BoundedBody(response.status_code, response.headers)
+    )
     response.headers.pop("content-encoding", None)  # unpacked there, and not a second time
 
 

@@ -151,7 +151,9 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
 
         return DecisionProvider(spec.provider, spec.model, settings)
     if spec.provider == LEXICAL:
-        raise UsageError(f"`{spec}` is not a model behind a provider", hint="Write provider:model.")
+        raise UsageError(
+            f"`{spec}` is not a model behind a provider", hint="Write provider:model."
+        )
     connect = load_plugin("providers", spec.provider, setting=_MODEL_SETTINGS)
     with plugin_errors(spec.provider, setting=_MODEL_SETTINGS):
         return PluginProvider(connect(spec.model, settings))
@@ -175,7 +177,9 @@ def host_with_key(spec: ModelSpec, settings: Settings) -> str:
     access = host_access(spec.provider, settings)
     if access is None:
         return connect_provider(spec, settings).host
-    setting = base_url_setting(spec.provider) if spec.is_decision else f"{spec.provider}.base_url"
+    setting = (
+        base_url_setting(spec.provider) if spec.is_decision else f"{spec.provider}.base_url"
+    )
     host = host_of(access.base_url, setting=setting)
     usable_key(access, host=host, model=spec.model)
     return host

@@ -33,7 +33,10 @@ CONNECT_TIMEOUT_S = 10.0
 CERTIFICATE_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 """Variables that name a file of trusted certificates; the first that is set holds."""
 CERTIFICATE_FOLDER = "SSL_CERT_DIR"
-ACCOUNT_HEADERS = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+ACCOUNT_HEADERS = {
+    "OPENAI_ORG_ID": "OpenAI-Organization",
+    "OPENAI_PROJECT_ID": "OpenAI-Project",
+}
 """Variable -> header that names the account; for the vendor and for no other host."""
 PROXY_SCHEMES = ("http", "https")
 PROXY_REFUSAL_STATUSES = (403, 407)
@@ -114,7 +117,8 @@ class Route(Struct, frozen=True):
             return AuthenticationFailed(f"{where} answered {status}", hint=hint)
         if refusal:
             return Unreachable(
-                f"{where} answered {status}", hint="Check the proxy, or add the host to NO_PROXY."
+                f"{where} answered {status}",
+                hint="Check the proxy, or add the host to NO_PROXY.",
             )
         if "ClientProxyConnectionError" in causes:
             hint = "Check HTTPS_PROXY or HTTP_PROXY, or add the host to NO_PROXY."
@@ -148,7 +152,9 @@ def route_to(base_url: str) -> Route:
         scheme = named.scheme
         is_usable = bool(named.hostname) and named.port != 0
     except ValueError as error:  # its words may repeat a password
-        raise UsageError("the environment names a proxy that is not a URL", hint=hint) from error
+        raise UsageError(
+            "the environment names a proxy that is not a URL", hint=hint
+        ) from error
     if scheme not in PROXY_SCHEMES or not is_usable:
         raise UsageError(
             f"the environment names a `{scheme}` proxy; only http and https proxies can be used",

@@ -127,7 +127,9 @@ class WireProvider(HostConnection):
         """Return headers that the SDK would send and must not, as its client takes them."""
         return {}
 
-    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(
+        self, request: Request, capability: Capability, *, stream: bool
+    ) -> dict[str, Any]:
         """Return the JSON body of a request to a host of this capability."""
         raise NotImplementedError
 
@@ -234,19 +236,27 @@ class WireProvider(HostConnection):
                 if not is_weaker and not self._drop_refused_fields(request, error):
                     raise self.translated(error, call) from error
 
-    async def _ask(self, request: Request, call: CallContext, on_text: OnText | None) -> Completion:
+    async def _ask(
+        self, request: Request, call: CallContext, on_text: OnText | None
+    ) -> Completion:
         if on_text is None:
             reply = await self.send(self.profile.path, self.body(request))
             return self._read(reply.data, reply.headers, call)
         sdk = self.open()
         body = self.fields(request, self._capability, stream=True)
         stream = await sdk.client.post(
-            self.profile.path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class
+            self.profile.path,
+            cast_to=object,
+            body=body,
+            stream=True,
+            stream_cls=sdk.stream_class,
         )
         async with stream:
             if "text/event-stream" in stream.response.headers.get("content-type", ""):
                 return await self._read_stream(stream, call, on_text)
-            completion = self._read(await stream.response.aread(), stream.response.headers, call)
+            completion = self._read(
+                await stream.response.aread(), stream.response.headers, call
+            )
             on_text(completion.text)
             return completion
 
@@ -260,7 +270,9 @@ class WireProvider(HostConnection):
         try:
             async for event in stream:
                 if not isinstance(event, Mapping):
-                    raise self.profile.unreadable("a stream of something other than objects", call)
+                    raise self.profile.unreadable(
+                        "a stream of something other than objects", call
+                    )
                 reader.take(event)
         except (ValueError, RecursionError) as error:
             raise self.profile.unreadable("a stream whose events are not JSON", call) from error
@@ -374,7 +386,9 @@ def reply_schema(
     refs: define the score, and the scores of a question, once and refer to them.
     """
     score = (
-        {"type": "integer", "minimum": 0, "maximum": SCORE_MAX} if bounds else {"type": "integer"}
+        {"type": "integer", "minimum": 0, "maximum": SCORE_MAX}
+        if bounds
+        else {"type": "integer"}
     )
     scores = _object(dict.fromkeys(ids, {"$ref": "#/$defs/score"} if refs else score))
     if questions:
@@ -384,7 +398,9 @@ def reply_schema(
     reason = _object(
         named | {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}}
     )
-    by_question = _object(dict.fromkeys(questions, {"$ref": "#/$defs/scores"} if refs else scores))
+    by_question = _object(
+        dict.fromkeys(questions, {"$ref": "#/$defs/scores"} if refs else scores)
+    )
     schema = _object(
         {
             "scores": by_question if questions else scores,

@@ -89,7 +89,8 @@ class StreamCleaner:
 def _key_start(text: str, secret: str) -> int:
     """Return the length of the longest beginning of the key that the text ends with."""
     return next(
-        (length for length in range(len(secret) - 1, 0, -1) if text.endswith(secret[:length])), 0
+        (length for length in range(len(secret) - 1, 0, -1) if text.endswith(secret[:length])),
+        0,
     )
 
 
@@ -262,13 +263,17 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
         failure = status if status is not None and status != 200 else _status_within(body)
         kind = stated_kind(body, status=failure) or _kind_of_class(error)
         if status is None:
-            where = f"{call.host}: {WITHOUT_STATUS.get(kind, 'the SDK could not use the reply')}"
+            where = (
+                f"{call.host}: {WITHOUT_STATUS.get(kind, 'the SDK could not use the reply')}"
+            )
         else:
             where = f"{call.host} answered {status if status != 200 else INNER_ERROR}"
             where += _redirect_target(error, secret=call.secret)
         wait_s = retry_after_s(error)
         where += (
-            f" and asks to wait {format_wait(wait_s)}" if wait_s is not None and wait_s >= 1 else ""
+            f" and asks to wait {format_wait(wait_s)}"
+            if wait_s is not None and wait_s >= 1
+            else ""
         )
         return self._error(kind, where, body, call, wait_s)
 
@@ -310,7 +315,9 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     ) -> ProviderError:
         message = shown_message(body, secret=call.secret, prompt=call.prompt)
         hint = self.hint_for(kind, call.host, call.model)
-        return kind(f"{where}: {message}" if message else where, hint=hint, retry_after_s=wait_s)
+        return kind(
+            f"{where}: {message}" if message else where, hint=hint, retry_after_s=wait_s
+        )
 
 
 def stated_kind(body: object, *, status: int | None) -> type[ProviderError] | None:
@@ -329,7 +336,9 @@ def known_names(body: object) -> tuple[str, ...]:
     """Return the known error codes in this error object; unlike free text they cannot echo the
     prompt."""
     return tuple(
-        name for name in _names(body) if _kind_of_name(name) is not None or name in REFUSAL_CODES
+        name
+        for name in _names(body)
+        if _kind_of_name(name) is not None or name in REFUSAL_CODES
     )
 
 
@@ -400,7 +409,9 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
     if len(line) > MAX_MESSAGE_CHARS:
         line = line[: MAX_MESSAGE_CHARS - 1] + "…"
     sent = " ".join(" ".join(prompt).split())
-    if any(line[at : at + MIN_ECHO_CHARS] in sent for at in range(len(line) - MIN_ECHO_CHARS + 1)):
+    if any(
+        line[at : at + MIN_ECHO_CHARS] in sent for at in range(len(line) - MIN_ECHO_CHARS + 1)
+    ):
         return "(its message repeats the prompt and is withheld)"
     return line
 
@@ -461,7 +472,9 @@ def _names(body: object) -> list[str]:
     for part in parts:
         if isinstance(part, Mapping):
             exact += [part.get("error_code"), part.get("reason")]
-    return [name for name in (*exact, body.get("code"), body.get("type")) if isinstance(name, str)]
+    return [
+        name for name in (*exact, body.get("code"), body.get("type")) if isinstance(name, str)
+    ]
 
 
 def _status_within(body: object) -> int | None:

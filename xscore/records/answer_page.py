@@ -39,6 +39,6 @@ def render_answer(
 
 @cache
 def _template() -> jinja2.Template:
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        _PAGE
-    )
+    return jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).from_string(_PAGE)

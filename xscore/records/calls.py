@@ -122,7 +122,10 @@ class Usage(Struct, frozen=True, kw_only=True):
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            **{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+            **{
+                name: getattr(self, name) + getattr(other, name)
+                for name in self.__struct_fields__
+            }
         )
 
 

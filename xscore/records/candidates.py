@@ -57,7 +57,9 @@ class Candidate(NamedTuple):
 id_of: Callable[[Candidate], str] = itemgetter(Candidate._fields.index("id"))
 """A field of a candidate, for `map`: a turn asks each of its pool several times, in half the time
 of a loop."""
-content_hash_of: Callable[[Candidate], str] = itemgetter(Candidate._fields.index("content_hash"))
+content_hash_of: Callable[[Candidate], str] = itemgetter(
+    Candidate._fields.index("content_hash")
+)
 path_of: Callable[[Candidate], str] = itemgetter(Candidate._fields.index("path"))
 TERM_ENTRY = struct.Struct("<IBB")
 """An entry of a term vector: term hash, count in the text (at most 255), field flags."""
@@ -76,5 +78,7 @@ class TermColumn(Struct, frozen=True):
         """Join vectors given by memory id; the last of an id counts."""
         vectors = dict(pairs)
         return cls(
-            list(vectors), [len(vector) for vector in vectors.values()], b"".join(vectors.values())
+            list(vectors),
+            [len(vector) for vector in vectors.values()],
+            b"".join(vectors.values()),
         )

@@ -260,7 +260,9 @@ def score_text(score: float, *, threshold: float) -> str:
     """Return a score with two digits, or as many more as tell it from a threshold that it is
     below."""
     forms = [f"{score:.{digits}f}" for digits in range(2, 9)]
-    return next((form for form in forms if score >= threshold or float(form) < threshold), forms[0])
+    return next(
+        (form for form in forms if score >= threshold or float(form) < threshold), forms[0]
+    )
 
 
 USUAL_THRESHOLD = 0.7

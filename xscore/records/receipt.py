@@ -169,7 +169,8 @@ class Selected(Struct, frozen=True, kw_only=True):
     def is_capped(self) -> bool:
         """Whether score and boosts add up to more than 1, the highest score."""
         return (
-            self.unboosted_score + sum(boost.amount for boost in self.boosts) > 1 + SCORE_TOLERANCE
+            self.unboosted_score + sum(boost.amount for boost in self.boosts)
+            > 1 + SCORE_TOLERANCE
         )
 
 
@@ -389,7 +390,9 @@ class Answer(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         hint = "This is a bug of xscore; please report it."
         for name in ("judged", "cached", "carried") if self.judges else ():
-            if getattr(self.coverage, name) != sum(getattr(share, name) for share in self.judges):
+            if getattr(self.coverage, name) != sum(
+                getattr(share, name) for share in self.judges
+            ):
                 raise BrokenReceipt(
                     f"the receipt does not add up: {name} by {self.judges}", hint=hint
                 )

@@ -257,7 +257,13 @@ class EvaluationLine(Struct, frozen=True, kw_only=True):
             raise ValueError("a count is negative")
         if not all(
             0 <= share <= 1
-            for share in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)
+            for share in (
+                self.recall,
+                self.precision,
+                self.hit,
+                self.reciprocal_rank,
+                self.ndcg,
+            )
         ):
             raise ValueError("a share is outside 0..1")
         if not 0 <= self.at <= LATEST_TIMESTAMP:

@@ -10,10 +10,12 @@ from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
     **dict.fromkeys(
-        (Kind.FAILURE, Kind.ARCHITECTURE, Kind.TODO, Kind.ENTITY, Kind.ARTIFACT), (Layer.PROJECT,)
+        (Kind.FAILURE, Kind.ARCHITECTURE, Kind.TODO, Kind.ENTITY, Kind.ARTIFACT),
+        (Layer.PROJECT,),
     ),
     **dict.fromkeys(
-        (Kind.CONVENTION, Kind.PATTERN, Kind.TECH_STACK, Kind.CONTEXT), (Layer.PROJECT, Layer.USER)
+        (Kind.CONVENTION, Kind.PATTERN, Kind.TECH_STACK, Kind.CONTEXT),
+        (Layer.PROJECT, Layer.USER),
     ),
     Kind.PREFERENCE: (Layer.USER,),
 }

@@ -160,7 +160,9 @@ class LexicalEvidence(Struct, frozen=True):
         """The amounts of what is not a fetched document."""
         if not self.documents:
             return self.amounts
-        return {row: amount for row, amount in self.amounts.items() if row not in self.documents}
+        return {
+            row: amount for row, amount in self.amounts.items() if row not in self.documents
+        }
 
 
 class TermWorth(Struct, frozen=True):

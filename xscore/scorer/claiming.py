@@ -125,7 +125,9 @@ class PackQueue:
         """
         count = min(len(self._deferred), LOOK_AT * self._workers)
         batch = [self._deferred.popleft() for _ in range(count)]
-        claims = await self._claims.claim([hashes for _, hashes in batch], at_most=self._workers)
+        claims = await self._claims.claim(
+            [hashes for _, hashes in batch], at_most=self._workers
+        )
         judged: list[tuple[Pack, ClaimResult]] = []
         for (pack, hashes), claimed in zip(batch, claims, strict=True):
             if _is_judged(pack, claimed):
@@ -229,4 +231,6 @@ class _ClaimsByStore:
     def release(self, hashes: Iterable[str]) -> None:
         released = list(hashes)
         for is_own, claims in self._both:
-            claims.release(content for content in released if (content in self.contents) is is_own)
+            claims.release(
+                content for content in released if (content in self.contents) is is_own
+            )

@@ -38,7 +38,9 @@ class CosineJudge:
                 continue
             seen.add(candidate.content_hash)
             cosine = self._cosines.get(candidate.id, 0.0)
-            yield Judgment(content_hash=candidate.content_hash, score=min(1.0, max(0.0, cosine)))
+            yield Judgment(
+                content_hash=candidate.content_hash, score=min(1.0, max(0.0, cosine))
+            )
 
     def warnings(self) -> tuple[str, ...]:
         """Say what there was to say before it began: it has no replies."""

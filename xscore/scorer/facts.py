@@ -182,7 +182,9 @@ def _strange_words(
 ) -> set[str]:
     """Return the words of the task that are long enough to be mistyped, and that stand nowhere but
     in facts, whose owner may have mistyped them."""
-    numbers = {number for row, number in zip(hits.row, hits.term, strict=True) if row not in facts}
+    numbers = {
+        number for row, number in zip(hits.row, hits.term, strict=True) if row not in facts
+    }
     strange: set[str] = set()
     for number, weighed in enumerate(terms):
         word = weighed.term.word

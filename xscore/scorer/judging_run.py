@@ -68,7 +68,9 @@ class JudgingRun(Struct):
         self, pieces: Sequence[MemoryPiece], cause: UnjudgedCause, detail: str
     ) -> list[JudgingResult]:
         """Take pieces that will have no score."""
-        return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
+        return self.take(
+            (piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces
+        )
 
     @staticmethod
     def lost_texts(pack: Pack, pieces: Sequence[MemoryPiece]) -> list[JudgingResult]:

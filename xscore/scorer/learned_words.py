@@ -104,7 +104,11 @@ def code_model(weights: LearnedWeights, words: int) -> LinearModel:
 
 
 def rate(
-    candidates: Sequence[Candidate], shortlist: Shortlist, weights: LearnedWeights, *, words: int
+    candidates: Sequence[Candidate],
+    shortlist: Shortlist,
+    weights: LearnedWeights,
+    *,
+    words: int,
 ) -> list[float]:
     """Return the rating of each memory of a short list, for a task of so many words."""
     ratings = code_model(weights, words).sums(shortlist.features, FEATURES)
@@ -167,10 +171,13 @@ def _probabilities(
     terms: the log odds of a row whose share is 0: only what a share adds differs between rows.
     """
     without_share = model.sum_of(terms)
-    by_share = model.weights["share"] + model.weights["share_by_words"] * math.log(max(1, words))
+    by_share = model.weights["share"] + model.weights["share_by_words"] * math.log(
+        max(1, words)
+    )
     by_square = model.weights["share_squared"]
     return [
-        probability_of(without_share + share * (by_share + share * by_square)) for share in shares
+        probability_of(without_share + share * (by_share + share * by_square))
+        for share in shares
     ]
 
 

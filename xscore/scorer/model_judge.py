@@ -25,7 +25,13 @@ from xscore.prompts.turn_text import turn_block
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request
 from xscore.records.candidates import Candidate
-from xscore.records.judgment import ClaimResult, JudgeIdentity, Judgment, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    ClaimResult,
+    JudgeIdentity,
+    Judgment,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.receipt import add_costs
 from xscore.records.turn import Turn
 from xscore.scorer import repair
@@ -85,7 +91,9 @@ class ModelJudge:
     """Judges memories of one turn in packs. See `scorer.judge.Judge`."""
 
     def __init__(self, provider: Provider, prompts: PromptBuilder, plan: JudgingPlan) -> None:
-        self.identity: JudgeIdentity = prompts.identity(provider=provider.name, host=provider.host)
+        self.identity: JudgeIdentity = prompts.identity(
+            provider=provider.name, host=provider.host
+        )
         self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
         self.usd_shares: dict[str, Decimal | None] = {}
@@ -135,7 +143,9 @@ class ModelJudge:
                     _count_once(missing, result)
                     yield result
         if missing:
-            raise XscoreError(f"{len(missing)} candidates got no result", hint="Please report it.")
+            raise XscoreError(
+                f"{len(missing)} candidates got no result", hint="Please report it."
+            )
 
     def _run(self, turn: Turn, packs: Sequence[Pack], *, workers: int) -> JudgingRun:
         is_independent = self._prompts.layout.is_independent
@@ -246,7 +256,9 @@ class ModelJudge:
         results = run.lost_texts(pack, pieces)
         # A memory whose last missing part was judged by an earlier, killed run is complete now,
         # and is stored before anything is sent.
-        results += run.take((piece, known_judgments.get(piece.content_hash)) for piece in pieces)
+        results += run.take(
+            (piece, known_judgments.get(piece.content_hash)) for piece in pieces
+        )
         await self._keep([result for result in results if isinstance(result, Judgment)])
         prompts = self._prompts.prompts_of(
             pack, [piece for piece in pieces if piece.content_hash not in known_judgments]

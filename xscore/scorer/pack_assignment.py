@@ -304,7 +304,9 @@ class Assignment(Struct, frozen=True):
 
 
 def assign_packs(
-    memories: Iterable[Candidate], known_slots: Mapping[str, tuple[str, int]], profile: PackProfile
+    memories: Iterable[Candidate],
+    known_slots: Mapping[str, tuple[str, int]],
+    profile: PackProfile,
 ) -> Assignment:
     """Give every memory of the whole pool (not of a narrowed one) a slot, changing as few packs as
     can be.
@@ -321,7 +323,9 @@ def assign_packs(
 
 
 def place_all(
-    memories: Iterable[Candidate], known_slots: Mapping[str, tuple[str, int]], profile: PackProfile
+    memories: Iterable[Candidate],
+    known_slots: Mapping[str, tuple[str, int]],
+    profile: PackProfile,
 ) -> Assignment:
     """Place every memory, beginning with those that have a slot."""
     ordered = sorted(memories, key=natural_order)
@@ -331,11 +335,15 @@ def place_all(
     assigner.dissolve_touched()
     slots = assigner.slots()
     moved = {id_: slot for id_, slot in slots.items() if known_slots.get(id_) != slot}
-    return Assignment(slots=slots, moved=moved, gone=frozenset(known_slots.keys() - slots.keys()))
+    return Assignment(
+        slots=slots, moved=moved, gone=frozenset(known_slots.keys() - slots.keys())
+    )
 
 
 def _stays_as_it_is(
-    memories: Sequence[Candidate], known_slots: Mapping[str, tuple[str, int]], profile: PackProfile
+    memories: Sequence[Candidate],
+    known_slots: Mapping[str, tuple[str, int]],
+    profile: PackProfile,
 ) -> bool:
     """Whether these are the memories that have slots, in packs that are whole and within their
     limits: nothing would be placed, split or dissolved."""

@@ -74,7 +74,9 @@ def purpose_tokens(candidate: Candidate) -> int:
     return 0
 
 
-def group_in_order(members: Sequence[Candidate], tokens: int, size: int) -> list[list[Candidate]]:
+def group_in_order(
+    members: Sequence[Candidate], tokens: int, size: int
+) -> list[list[Candidate]]:
     """Cut a sequence in order into groups within the limits, at the end of a file where one is
     nearly full."""
     groups: list[list[Candidate]] = []
@@ -129,10 +131,14 @@ def packs_to_send(
             members.sort(key=lambda member: slots[member.id][1])
             complete.append(Pack(pack, tuple(members), is_kept=True))
     of_user, of_repository = _own_and_others(loose)
-    return complete + throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
+    return (
+        complete + throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
+    )
 
 
-def _own_and_others(misses: Sequence[Candidate]) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+def _own_and_others(
+    misses: Sequence[Candidate],
+) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
     """Tell the user's own memories from the repository's."""
     of_user: list[Candidate] = []
     of_repository: list[Candidate] = []

@@ -93,7 +93,9 @@ def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
     if not 0 <= size <= len(PROMPT_IDS):
         raise ValueError(f"a pack holds 0..{len(PROMPT_IDS)} memories, not {size}")
     key = blake2b(secret, digest_size=32).digest()
-    first = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest()) % max(1, size)
+    first = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest()) % max(
+        1, size
+    )
     codes = sorted(PROMPT_IDS[:size])
     return tuple(codes[first:] + codes[:first])
 
@@ -232,7 +234,9 @@ class PromptBuilder(Struct, frozen=True):
         if self.layout.is_independent:
             return 0  # probabilities are not text
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
-        tokens_per_memory = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
+        tokens_per_memory = (
+            self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
+        )
         return round(tokens.REPLY_FRAME + tokens_per_memory * count)
 
 
@@ -256,7 +260,11 @@ def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
         elif name in answers:
             void += 1
     return ParsedReply(
-        scores, {}, foreign=len(answers.keys() - set(ids)), void=void, refused=frozenset(refused)
+        scores,
+        {},
+        foreign=len(answers.keys() - set(ids)),
+        void=void,
+        refused=frozenset(refused),
     )
 
 

@@ -23,7 +23,9 @@ PurposeTerms = Mapping[str, tuple[QueryTerm, ...]]
 """Path -> the terms of the task that the purpose of that file has."""
 
 
-def find_purpose_terms(purposes: Mapping[str, str], terms: Sequence[WeighedTerm]) -> PurposeTerms:
+def find_purpose_terms(
+    purposes: Mapping[str, str], terms: Sequence[WeighedTerm]
+) -> PurposeTerms:
     """Return the terms of the task in each purpose that has any. purposes: by path."""
     term_of_hash = {weighed.term.hash: weighed.term for weighed in terms}
     terms_of_path: dict[str, tuple[QueryTerm, ...]] = {}
@@ -31,7 +33,9 @@ def find_purpose_terms(purposes: Mapping[str, str], terms: Sequence[WeighedTerm]
         shared = text_terms(line) & term_of_hash.keys()
         if shared:
             # In order, since the sum of floats depends on it.
-            terms_of_path[path] = tuple([term_of_hash[term_hash] for term_hash in sorted(shared)])
+            terms_of_path[path] = tuple(
+                [term_of_hash[term_hash] for term_hash in sorted(shared)]
+            )
     return terms_of_path
 
 

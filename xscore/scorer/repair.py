@@ -40,7 +40,9 @@ class MemoryPiece(NamedTuple):
         return self.parts > 1
 
 
-def memory_pieces(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[MemoryPiece, ...]:
+def memory_pieces(
+    candidate: Candidate, text: str, *, max_tokens: int
+) -> tuple[MemoryPiece, ...]:
     """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per
     token."""
     texts = [text]
@@ -51,7 +53,9 @@ def memory_pieces(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[
     memory = candidate.content_hash
     purpose = candidate.purpose
     if len(texts) == 1:
-        undivided = MemoryPiece(memory, kind, path, candidate.entity, text, memory, purpose=purpose)
+        undivided = MemoryPiece(
+            memory, kind, path, candidate.entity, text, memory, purpose=purpose
+        )
         return (undivided,)
     parts = []
     for number, part in enumerate(texts, start=1):
@@ -113,7 +117,9 @@ class PartTally(Struct):
     _results: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
     """Memory -> part -> its result."""
 
-    def add(self, piece: MemoryPiece, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
+    def add(
+        self, piece: MemoryPiece, result: Judgment | Unjudged
+    ) -> Judgment | Unjudged | None:
         """Take one piece's result; give its memory's, or None while parts are missing."""
         if not piece.is_part:
             return result
@@ -212,7 +218,8 @@ def next_prompts(
     was_alone = len(prompt.pieces) == 1
     if prompt.rung is RepairRung.ALONE or (was_alone and reason.final_when_alone):
         return [], [
-            (piece, Unjudged(piece.content_hash, reason.cause, reason.detail)) for piece in missing
+            (piece, Unjudged(piece.content_hash, reason.cause, reason.detail))
+            for piece in missing
         ]
     if is_independent and not was_alone:
         if reason.halve:

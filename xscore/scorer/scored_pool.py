@@ -86,7 +86,9 @@ class ScoredPool:
             log_odds_here = learned.log_odds_here
             if weighed.purpose_terms:
                 log_odds_here = self._log_odds_by_words_alone(weighed)
-            for row, probability in zip(self.shortlist.rows, learned.probabilities, strict=True):
+            for row, probability in zip(
+                self.shortlist.rows, learned.probabilities, strict=True
+            ):
                 if self.candidates[row].is_of_files:
                     listed[row] = probability
         named_rows = self._rows_named()
@@ -120,7 +122,8 @@ class ScoredPool:
                 rows.append(row)
         facts: Mapping[int, FactScore] = {}
         if rows:
-            from xscore.scorer.facts import score_facts  # many stores hold nothing that was said
+            # Many stores hold nothing that was said.
+            from xscore.scorer.facts import score_facts
 
             facts = score_facts(
                 weighed.task,
@@ -140,7 +143,9 @@ class ScoredPool:
         hits = self.evidence.hits
         worth = self.evidence.terms.evidence
         rows = zip(hits.row, hits.term, hits.fields, strict=True)
-        return frozenset(row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0)
+        return frozenset(
+            row for row, term, marks in rows if marks & WHOLE_NAME and worth[term] > 0
+        )
 
     def _lift_named(self) -> None:
         """Lift what the task names outright."""
@@ -267,7 +272,9 @@ class ScoredPool:
         for feature, linked_row in self.shortlist.linked.get(row, {}).items():
             share = self.evidence.amounts[linked_row] / self.shortlist.best
             # It counts by itself, and in what all its links have on average.
-            weight = weights.get(feature, 0.0) + weights["mean_linked"] / self.shortlist.links[row]
+            weight = (
+                weights.get(feature, 0.0) + weights["mean_linked"] / self.shortlist.links[row]
+            )
             counted.append((weight * share, linked_row, feature))
         strength, linked_row, feature = max(counted, default=(0.0, 0, ""))
         if strength < LINK_TOLD:

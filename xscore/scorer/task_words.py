@@ -14,7 +14,9 @@ from xscore.store.term_vectors import STOPWORDS, WORDS, query_terms, split_word
 
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
-GENERIC_FOLDERS = frozenset({"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"})
+GENERIC_FOLDERS = frozenset(
+    {"src", "lib", "packages", "crates", "apps", "pkg", "source", "python"}
+)
 """Folders that hold a repository's package, and do not name it."""
 MOST_TERMS = 400
 """Terms read of one task; more of a pasted log adds nothing."""

@@ -113,7 +113,9 @@ def entries_of(entries: bytes, hashes: Sequence[int]) -> Iterator[tuple[int, int
     for column in (0, 1):
         lowest = {term >> (8 * column) & 0xFF for term in hashes}
         is_wanted = bytes(byte in lowest for byte in range(256))
-        likely &= int.from_bytes(entries[column :: TERM_ENTRY.size].translate(is_wanted), "little")
+        likely &= int.from_bytes(
+            entries[column :: TERM_ENTRY.size].translate(is_wanted), "little"
+        )
     marks = likely.to_bytes(len(entries) // TERM_ENTRY.size, "little")
     entry = marks.find(1)
     while entry >= 0:

@@ -81,7 +81,9 @@ class WeighedPool:
             from xscore.scorer.purpose_field import find_purpose_terms, with_purposes
 
             self.purpose_terms = find_purpose_terms(lines, self.terms)
-            self.evidence = with_purposes(candidates, self.evidence, self.terms, self.purpose_terms)
+            self.evidence = with_purposes(
+                candidates, self.evidence, self.terms, self.purpose_terms
+            )
             self.shortlist = shortlist_of(candidates, self.evidence, links)
         self.has_code: bool = any(
             candidates[row].kind in PRODUCT_CODE_KINDS for row in self.shortlist.rows

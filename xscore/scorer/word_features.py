@@ -144,6 +144,7 @@ def shortlist_of(
         next_in_file = _best_other(files[candidate.path], evidence.amounts.get(row, 0.0))
         linked = links_of_rows.get(row, _Links())
         mean_linked = linked.amount / linked.linked if linked.linked else 0.0
+        by_link = _shares_by_link(evidence.amounts, linked, best)
         features.append(
             [
                 math.log(amount / best),
@@ -161,7 +162,7 @@ def shortlist_of(
                 next_in_file / best,
                 math.log(max(1, candidate.tokens)),
                 float(candidate.kind is Kind.CLASS),
-                *[_share_of(evidence.amounts, linked.best.get(end), best) for end in LINK_FEATURES],
+                *by_link,
                 math.log1p(linked.calls),
                 mean_linked / best,
             ]
@@ -169,6 +170,11 @@ def shortlist_of(
     best_ends = {row: linked.best for row, linked in links_of_rows.items()}
     counts = {row: linked.linked for row, linked in links_of_rows.items()}
     return Shortlist(rows, features, best_ends, counts, best)
+
+
+def _shares_by_link(amounts: Mapping[int, float], linked: _Links, best: float) -> list[float]:
+    """Return, for each kind of link, what its best end holds as a share of the best memory's."""
+    return [_share_of(amounts, linked.best.get(end), best) for end in LINK_FEATURES]
 
 
 def _chosen_rows(
@@ -179,7 +185,9 @@ def _chosen_rows(
     of_code = _of_code(candidates, evidence.amounts)
     by_evidence = _best(of_code, BY_EVIDENCE)
     by_plain = _best({row: evidence.plain[row] for row in of_code}, BY_PLAIN)
-    not_code = {row: amount for row, amount in evidence.amounts_here.items() if row not in of_code}
+    not_code = {
+        row: amount for row, amount in evidence.amounts_here.items() if row not in of_code
+    }
     beside = _best(not_code, OTHERS)
     rows = list(dict.fromkeys([*by_evidence, *by_plain, *beside]))
     return rows, _ranks(by_evidence, evidence.amounts), _ranks(by_plain, evidence.plain)
@@ -194,7 +202,9 @@ def _best(amounts: Mapping[int, float], count: int) -> list[int]:
 def _of_code(candidates: Sequence[Candidate], amounts: Mapping[int, float]) -> dict[int, float]:
     """Return the part that is code of the product."""
     return {
-        row: amount for row, amount in amounts.items() if candidates[row].kind in PRODUCT_CODE_KINDS
+        row: amount
+        for row, amount in amounts.items()
+        if candidates[row].kind in PRODUCT_CODE_KINDS
     }
 
 
@@ -220,8 +230,12 @@ def _best_of_code(
     candidates: Sequence[Candidate], amounts: Mapping[int, float], rows: Sequence[int]
 ) -> float:
     """Return the most that code has; of all kinds where no code has any."""
-    of_code = [amounts.get(row, 0.0) for row in rows if candidates[row].kind in PRODUCT_CODE_KINDS]
-    best = max(of_code, default=0.0) or max([amounts.get(row, 0.0) for row in rows], default=0.0)
+    of_code = [
+        amounts.get(row, 0.0) for row in rows if candidates[row].kind in PRODUCT_CODE_KINDS
+    ]
+    best = max(of_code, default=0.0) or max(
+        [amounts.get(row, 0.0) for row in rows], default=0.0
+    )
     return max(best, LEAST)
 
 

@@ -30,7 +30,14 @@ VENDORS = ("openai", "anthropic")
 """Hosts of models that are built in: each has a section of settings, whose key comes from the
 environment alone, and a module of this name in `xscore.providers`."""
 KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
-DECISION_VENDORS = ("typesafe", "perplexity", "openrouter", "fireworks", "decisions", "systemone")
+DECISION_VENDORS = (
+    "typesafe",
+    "perplexity",
+    "openrouter",
+    "fireworks",
+    "decisions",
+    "systemone",
+)
 """Their key and base URL are `<NAME>_API_KEY` and `<NAME>_BASE_URL` in the environment."""
 ENVIRONMENT = "environment"
 VARIABLES = {
@@ -130,7 +137,9 @@ def load_settings(
     for source, values in _sources(repo_root, user_file, environ, flags or {}, warnings):
         for name, value in values.items():
             _check_name(name, source)
-            if source in (".xscore.toml", "pyproject.toml") and not repository_may_set(name, value):
+            if source in (".xscore.toml", "pyproject.toml") and not repository_may_set(
+                name, value
+            ):
                 warnings.append(
                     f"{source} sets {name}, which only you may set (user file, environment or"
                     " flag); ignored"
@@ -218,7 +227,9 @@ def _validate(
                 f"accepts {describe_accepted(setting_names()[name].kind, values.get(field[1]))}"
             )
         if origin == "flag" and name in flag_names:
-            raise UsageError(f"{flag_names[name]} {accepted}", hint=f"It sets {name}.") from error
+            raise UsageError(
+                f"{flag_names[name]} {accepted}", hint=f"It sets {name}."
+            ) from error
         hint = "Correct or remove it; `xscore config show` then shows what is in force."
         raise UsageError(f"{origin}: {name} {accepted}", hint=hint) from error
 
@@ -233,7 +244,9 @@ def _sources(
     if user_file is not None and is_there(user_file, stat.S_ISREG):
         yield str(user_file), _flatten(_read_toml(user_file), str(user_file))
     for path in (
-        (repo_root / ".xscore.toml", repo_root / "pyproject.toml") if repo_root is not None else ()
+        (repo_root / ".xscore.toml", repo_root / "pyproject.toml")
+        if repo_root is not None
+        else ()
     ):
         name = path.name
         if is_there(path, stat.S_ISREG, follow=False):

@@ -246,7 +246,12 @@ class BundleSettings(SettingsGroup, frozen=True):
     decay_per_day: Fixed[float] = 0.02
     """λ of the recency term."""
     ceilings: RepoMay[dict[Ceiled, Fraction]] = field(
-        default_factory=lambda: {"session": 0.40, "project": 0.20, "user": 0.10, "governance": 0.05}
+        default_factory=lambda: {
+            "session": 0.40,
+            "project": 0.20,
+            "user": 0.10,
+            "governance": 0.05,
+        }
     )
     """Share of the memory text a layer may take; what is left, unspent shares included, is for code
     and documents (graph, vector). A layer not named keeps its default."""
@@ -332,7 +337,12 @@ class MemorySettings(SettingsGroup, frozen=True):
     weak_confidence: Fixed[float] = 0.2
     """An inferred preference below this is archived."""
     feedback: Fixed[dict[SignalName, float]] = field(
-        default_factory=lambda: {"accept": 0.1, "adoption": 0.05, "reject": -0.2, "override": -0.3}
+        default_factory=lambda: {
+            "accept": 0.1,
+            "adoption": 0.05,
+            "reject": -0.2,
+            "override": -0.3,
+        }
     )
     """How far each signal moves the confidence of a memory, which stays in 0..1."""
     pattern_at: Fixed[int] = 3

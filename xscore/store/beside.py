@@ -55,7 +55,9 @@ class RepositoriesBeside:
             if repository.plain_store is not None
         ]
 
-    def texts(self, candidate_of: Mapping[str, Candidate], *, tests: TestView) -> dict[str, str]:
+    def texts(
+        self, candidate_of: Mapping[str, Candidate], *, tests: TestView
+    ) -> dict[str, str]:
         """Return what the judge is shown of these candidates: id -> text."""
         texts: dict[str, str] = {}
         for repository in self._opened:

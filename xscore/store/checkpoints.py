@@ -47,7 +47,9 @@ _SHARED = """
     WHERE json_extract(payload, '$.is_shared') = 1
 """
 _DELETE_OF_TEAM = "DELETE FROM checkpoint WHERE json_extract(payload, '$.from_team') "
-_MARK = "UPDATE checkpoint SET payload = json_set(payload, '$.is_shared', json(?)) WHERE name = ?"
+_MARK = (
+    "UPDATE checkpoint SET payload = json_set(payload, '$.is_shared', json(?)) WHERE name = ?"
+)
 
 
 class CheckpointContent(Struct, frozen=True, kw_only=True):
@@ -210,7 +212,9 @@ def has_checkpoint(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute(query, (name,)).fetchone() is not None
 
 
-def delete_checkpoints_of_team(connection: sqlite3.Connection, sent_as: str | None = None) -> int:
+def delete_checkpoints_of_team(
+    connection: sqlite3.Connection, sent_as: str | None = None
+) -> int:
     """Delete what other members, or other machines, sent; return how many went.
 
     sent_as: only the one that came under this id. Call it inside a transaction.
@@ -237,7 +241,9 @@ def checkpoints_taken_back(connection: sqlite3.Connection) -> list[str]:
 def note_checkpoints_erased(connection: sqlite3.Connection, names: Sequence[str]) -> None:
     """Note that the team's server has erased these; in a transaction."""
     waiting = [name for name in checkpoints_taken_back(connection) if name not in names]
-    write_meta(connection, _TAKEN_BACK, msgspec.json.encode(waiting).decode() if waiting else "")
+    write_meta(
+        connection, _TAKEN_BACK, msgspec.json.encode(waiting).decode() if waiting else ""
+    )
 
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
@@ -281,7 +287,9 @@ def _checked(name: str) -> str:
             hint="Choose another.",
         )
     if not is_checkpoint_name(checked):
-        raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
+        raise UsageError(
+            "a checkpoint's name holds no control characters", hint="Choose another."
+        )
     return checked
 
 

@@ -64,7 +64,8 @@ def parse_citation(
         span = _entity_span(connection, path, entity, file_digest(data))
     if span != WHOLE_FILE and not 1 <= span[0] <= span[1] <= len(text.lines):
         raise UsageError(
-            f"{path} has no lines {span[0]}-{span[1]}: it has {len(text.lines)}", hint=_LINES_HINT
+            f"{path} has no lines {span[0]}-{span[1]}: it has {len(text.lines)}",
+            hint=_LINES_HINT,
         )
     return Citation(path, *span, text.hash(span))
 
@@ -104,12 +105,14 @@ def _checked_path(root: RepositoryRoot, place: str, base: Path | None) -> str:
     name = _name_inside(root, place, base)
     if not name:
         raise UsageError(
-            f"{redact(place).text} is not inside {root.path}", hint="Cite a file of the repository."
+            f"{redact(place).text} is not inside {root.path}",
+            hint="Cite a file of the repository.",
         )
     path = portable_name(name)
     if path.partition("/")[0] == STORE_DIR or leads_out(path):
         raise UsageError(
-            f"{path} is not a source file of the repository", hint="Cite a file that people write."
+            f"{path} is not a source file of the repository",
+            hint="Cite a file that people write.",
         )
     if is_secret_file(path) or not is_safe_name(path):
         raise UsageError(
@@ -149,4 +152,6 @@ def _read(root: RepositoryRoot, path: str) -> tuple[bytes, FileLines]:
             reason = _REFUSED.get(str(error)) or _REFUSED.get(
                 type(error).__name__, "is a link, or lies behind one"
             )
-            raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
+            raise UsageError(
+                f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT
+            ) from error

@@ -73,6 +73,8 @@ def _origin_of(place: Path, origins: dict[str, _KnownOrigin]) -> str:
 def _read(path: Path) -> dict[str, _KnownOrigin]:
     """Return what is known; nothing if the file is missing, unreadable or not the user's own."""
     try:
-        return msgspec.json.decode(read_private_file(path) or b"{}", type=dict[str, _KnownOrigin])
+        return msgspec.json.decode(
+            read_private_file(path) or b"{}", type=dict[str, _KnownOrigin]
+        )
     except (FileRefused, OSError, msgspec.DecodeError):
         return {}

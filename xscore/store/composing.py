@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import integer_id
 from xscore.platform.text import encodable_text
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, labelled_details
+from xscore.records.memory import (
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemoryScope,
+    labelled_details,
+)
 from xscore.records.statement import ALIAS_CHARS, LAYERS_BY_KIND, MOST_ALIASES, Statement
 from xscore.store import memory_writer
 from xscore.store.personal_data import redact_said
@@ -161,7 +168,9 @@ def compose_text(words: str, details: MemoryDetails, *, allow_pii: bool) -> Comp
     joined = redact_said(words + details_text(clean_details), allow_pii=allow_pii)
     if joined.count:
         # The secret spans two parts: it is unknown which of them hold it, so none is kept apart.
-        clean_details = replace(details, rationale="", alternatives=(), aliases=(), resolution="")
+        clean_details = replace(
+            details, rationale="", alternatives=(), aliases=(), resolution=""
+        )
         words = joined.text
     return ComposedText(words, joined.text, clean_details, count + joined.count)
 
@@ -176,7 +185,9 @@ def entity_for_key(layer: Layer, key: str) -> str:
 
 def details_text(details: MemoryDetails) -> str:
     """Return the details as the tail of the text; empty if there are none."""
-    return "".join(f"\n\n{label}: {words}" for label, words in labelled_details(details).items())
+    return "".join(
+        f"\n\n{label}: {words}" for label, words in labelled_details(details).items()
+    )
 
 
 def statement_text(memory: Memory) -> str:

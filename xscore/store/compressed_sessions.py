@@ -177,6 +177,7 @@ def erase_compressed(
             gone.add(thread)
     # Cascades take the turns and the summaries.
     connection.executemany(
-        "DELETE FROM compressed_session WHERE thread = ?", [(thread,) for thread in sorted(gone)]
+        "DELETE FROM compressed_session WHERE thread = ?",
+        [(thread,) for thread in sorted(gone)],
     )
     return len(gone)

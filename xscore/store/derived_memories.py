@@ -52,7 +52,9 @@ def turns_of_exchanges(connection: sqlite3.Connection, ids: Iterable[str]) -> se
     return _column(connection, _TURNS, ids)
 
 
-def exchanges_of_turns(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
+def exchanges_of_turns(
+    connection: sqlite3.Connection, turns: Iterable[str]
+) -> dict[str, Memory]:
     """Return the exchanges that the answers of these turns became, by id."""
     return _memories(connection, _OWN_EXCHANGES, turns)
 
@@ -92,6 +94,8 @@ def _column(connection: sqlite3.Connection, query: str, *ids: Iterable[str]) -> 
     return {value for (value,) in connection.execute(query, lists)}
 
 
-def _memories(connection: sqlite3.Connection, where: str, *ids: Iterable[str]) -> dict[str, Memory]:
+def _memories(
+    connection: sqlite3.Connection, where: str, *ids: Iterable[str]
+) -> dict[str, Memory]:
     lists = [json.dumps(list(among)) for among in ids]
     return {memory.id: memory for memory in select_memories(connection, where, lists)}

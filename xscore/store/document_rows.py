@@ -24,7 +24,8 @@ _PREFIX = "document:"
 _BEHIND_PREFIX = "document;"
 """The first key behind all of these, as `;` follows `:`."""
 _OF_DOCUMENTS = (
-    f"layer = '{Layer.VECTOR}' AND status = 'active' AND kind = '{Kind.DOCUMENT}' AND version = 0"
+    f"layer = '{Layer.VECTOR}' AND status = 'active' AND kind = "
+    f"'{Kind.DOCUMENT}' AND version = 0"
 )
 """SQL condition on `memory_row` that its index by layer answers."""
 _OF_KIND = f"layer = '{Layer.VECTOR}' AND kind = '{Kind.DOCUMENT}'"
@@ -77,7 +78,11 @@ def stored_documents(connection: sqlite3.Connection) -> list[StoredDocument]:
         title = record.title if record else entity.partition(WITHIN)[0]
         documents.append(
             StoredDocument(
-                place=place, title=title, passages=passages, fetched_at=fetched_at, record=record
+                place=place,
+                title=title,
+                passages=passages,
+                fetched_at=fetched_at,
+                record=record,
             )
         )
     return documents

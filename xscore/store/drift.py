@@ -38,7 +38,9 @@ CHANGED = "what it cites has changed"
 MOST_GONE_NAMED = 2
 """Most gone things that a warning names."""
 SHORTEST_SYMBOL = 3
-_PAST = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.TODO, Kind.FAILURE, Kind.PATTERN})
+_PAST = frozenset(
+    {Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.TODO, Kind.FAILURE, Kind.PATTERN}
+)
 """Kinds that tell of what was, or of what is not yet there."""
 _GENERATED = re.compile(
     r"(?:\./)?(?:dist|build|out|target|node_modules|[\w.-]*venv|tmp|temp|coverage|site-packages"
@@ -188,7 +190,8 @@ class DriftCheck:
 
     def _is_library(self, name: str) -> bool:
         return (
-            name in sys.stdlib_module_names or normalized_package(name) in self._declared.versions
+            name in sys.stdlib_module_names
+            or normalized_package(name) in self._declared.versions
         )
 
     def _is_word_of_code(self, name: str) -> bool:
@@ -223,7 +226,9 @@ class DriftCheck:
             return not arguments or arguments[0] in declared.recipes
         if program in _RUNNERS and arguments[:1] == ["run"]:
             inner = rest[rest.index("run") + 1 :]
-            return not inner or inner[0].startswith("-") or self._has_command(inner, is_run=is_run)
+            return (
+                not inner or inner[0].startswith("-") or self._has_command(inner, is_run=is_run)
+            )
         if re.fullmatch(r"(?:\S*/)?python[\d.]*", program):
             return self._has_module(rest)
         return not is_run or self._has_binary(program)
@@ -270,7 +275,12 @@ class DriftCheck:
 
     def _other_version(self, thing: NamedThing) -> str:
         """Return the version that is required where this one is not allowed; else nothing."""
-        is_number = "." in thing.version or thing.name.lower() in ("python", "node", "go", "java")
+        is_number = "." in thing.version or thing.name.lower() in (
+            "python",
+            "node",
+            "go",
+            "java",
+        )
         if not is_number:
             return ""
         required = self._declared.versions.get(normalized_package(thing.name), [])
@@ -340,6 +350,8 @@ def describe_gone(gone_things: Sequence[GoneThing]) -> str:
         verb = "exists" if len(names) == 1 else "exist"
         shown = " and ".join(names[:MOST_GONE_NAMED])
         if len(names) > MOST_GONE_NAMED:
-            shown = f"{', '.join(names[:MOST_GONE_NAMED])} and {len(names) - MOST_GONE_NAMED} more"
+            shown = (
+                f"{', '.join(names[:MOST_GONE_NAMED])} and {len(names) - MOST_GONE_NAMED} more"
+            )
         parts.append(f"names {shown}, which no longer {verb}")
     return "; ".join(parts)

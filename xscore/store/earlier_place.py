@@ -44,9 +44,16 @@ def take_over_earlier_store(
     """
     notes = []
     fallback = fallback_store_dir(root.path)
-    if not root.read_only and root.store_dir != fallback and os.path.lexists(fallback / STORE_FILE):
+    if (
+        not root.read_only
+        and root.store_dir != fallback
+        and os.path.lexists(fallback / STORE_FILE)
+    ):
         notes += _move_or_merge(
-            root, fallback, user_data_dir, check=lambda: _check_fallback(fallback, user_data_dir)
+            root,
+            fallback,
+            user_data_dir,
+            check=lambda: _check_fallback(fallback, user_data_dir),
         )
     earlier = root.earlier_store_dir
     if earlier is None or root.read_only or not os.path.lexists(earlier / STORE_FILE):

@@ -33,7 +33,8 @@ def load_encryption_key(user_data_dir: Path) -> bytes:
     key = _read(user_data_dir / KEY_FILE)
     if key is None:
         raise StoreError(
-            f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing", hint=_BACKUP_HINT
+            f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing",
+            hint=_BACKUP_HINT,
         )
     return key
 
@@ -77,7 +78,9 @@ def _read(path: Path) -> bytes | None:
         hint = chmod if "others" in str(error) else _BACKUP_HINT
         raise StoreError(f"{path} should hold your key, but {error}", hint=hint) from error
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", hint=_BACKUP_HINT) from error
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}", hint=_BACKUP_HINT
+        ) from error
     if data is None:
         return None
     text = data.decode("latin-1")
@@ -85,7 +88,9 @@ def _read(path: Path) -> bytes | None:
         return bytes.fromhex(key[1])
     if noted := re.fullmatch(_IN_KEYRING, text):
         return _from_keyring(noted[1])
-    raise StoreError(f"{path} is not a key: it should be 64 hexadecimal digits", hint=_BACKUP_HINT)
+    raise StoreError(
+        f"{path} is not a key: it should be 64 hexadecimal digits", hint=_BACKUP_HINT
+    )
 
 
 def _put_in_keyring(key: bytes) -> bool:

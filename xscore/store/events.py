@@ -63,7 +63,9 @@ class ConsolidationHistory(Struct, frozen=True):
     """Kind of action -> how many in the last `REPORTED_DAYS` days."""
 
 
-def consolidation_history(connection: sqlite3.Connection, *, now: float) -> ConsolidationHistory:
+def consolidation_history(
+    connection: sqlite3.Connection, *, now: float
+) -> ConsolidationHistory:
     """Return what the stages of consolidation brought. now: Unix seconds."""
     counts: Counter[str] = Counter()
     since = now - REPORTED_DAYS * DAY_S

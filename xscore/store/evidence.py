@@ -78,7 +78,14 @@ def attach_citations(
     """
     connection.execute("DELETE FROM evidence WHERE memory_id = ?", (memory_id,))
     rows = [
-        (memory_id, cited.path, cited.span_hash, cited.start_line, cited.end_line, cited.is_changed)
+        (
+            memory_id,
+            cited.path,
+            cited.span_hash,
+            cited.start_line,
+            cited.end_line,
+            cited.is_changed,
+        )
         for cited in citations
     ]
     connection.executemany(

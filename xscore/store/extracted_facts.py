@@ -69,7 +69,8 @@ def unread_sessions(connection: sqlite3.Connection) -> list[UnreadSession]:
     """Return the working sessions with unread exchanges, the oldest first."""
     rows = connection.execute(_UNREAD_SESSIONS).fetchall()
     return [
-        UnreadSession(thread, last_at, count, bool(over)) for thread, last_at, count, over in rows
+        UnreadSession(thread, last_at, count, bool(over))
+        for thread, last_at, count, over in rows
     ]
 
 
@@ -128,7 +129,9 @@ def taken_facts(connection: sqlite3.Connection) -> list[Memory]:
     return sorted(taken, key=lambda memory: (-memory.updated_at, memory.id))
 
 
-def note_rejected(connection: sqlite3.Connection, digests: Iterable[str], *, now: float) -> None:
+def note_rejected(
+    connection: sqlite3.Connection, digests: Iterable[str], *, now: float
+) -> None:
     """Keep the digests of a fact that was rejected, in a transaction that is open."""
     for fact_digest in digests:
         connection.execute(

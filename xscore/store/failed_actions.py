@@ -164,7 +164,9 @@ def write_actions(record: FailedActions, *, now: float) -> bool:
     aside = f"{path}.{os.getpid()}"
     try:
         _make_folder(path.rpartition("/")[0])
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600
+        )
         try:
             while data:
                 data = data[os.write(descriptor, data) :]
@@ -217,7 +219,9 @@ class ActionsLock:
         give_up = time.monotonic() + _LOCK_WAIT_S
         try:
             _make_folder(self._folder)
-            self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._descriptor = os.open(
+                self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            )
         except (OSError, ValueError):
             return self
         # Tried once however late it is: on a busy machine opening the folder may take all the time.

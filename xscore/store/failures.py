@@ -30,7 +30,12 @@ from xscore.records.memory import (
 )
 from xscore.records.statement import IMPORTANCE_BY_KIND, RecordedFailure
 from xscore.store import memory_rows, memory_writer
-from xscore.store.composing import compose_text, first_line_title, normalise_text, statement_text
+from xscore.store.composing import (
+    compose_text,
+    first_line_title,
+    normalise_text,
+    statement_text,
+)
 from xscore.store.events import EventName, emit_event
 from xscore.store.lookup import memory_by_id
 from xscore.store.memory_writer import write_memory
@@ -111,6 +116,9 @@ def record_failure(
         )
 
 
+_COUNT = "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)"
+
+
 def record_failure_within(
     connection: sqlite3.Connection,
     occurrence: Occurrence,
@@ -119,8 +127,7 @@ def record_failure_within(
     allow_pii: bool = False,
     link: bool = True,
 ) -> RecordedFailure:
-    """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's
-    store.
+    """Count one occurrence of a failure, inside `database.transaction` of a repository's store.
 
     link: link it to the code it names; bulk writers link later, all at once.
     Raises UsageError for a text without words.
@@ -145,18 +152,22 @@ def record_failure_within(
         memory = _met_again(before, details, is_counted=is_counted, now=now)
         if not is_counted and memory.text == before.text:
             pattern = _by_name(connection, Kind.PATTERN, name)
-            return RecordedFailure(memory=before, signature=name, is_counted=False, pattern=pattern)
+            return RecordedFailure(
+                memory=before, signature=name, is_counted=False, pattern=pattern
+            )
     write_memory(connection, memory, before=before, now=now, link=link)
     if is_counted:
         emit_event(connection, EventName.FAILURE, at=now, subject=identifier)
         if occurrence.name:
-            connection.execute(
-                "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)",
-                (counted_as, identifier, occurrence.source_exchange),
-            )
+            counted = (counted_as, identifier, occurrence.source_exchange)
+            connection.execute(_COUNT, counted)
     pattern, is_new = _update_pattern(connection, memory, name, pattern_at=pattern_at, now=now)
     return RecordedFailure(
-        memory=memory, signature=name, is_counted=is_counted, pattern=pattern, is_new_pattern=is_new
+        memory=memory,
+        signature=name,
+        is_counted=is_counted,
+        pattern=pattern,
+        is_new_pattern=is_new,
     )
 
 
@@ -202,7 +213,9 @@ def resolve_failure(
 def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: float) -> Memory:
     left_out = len(words) - HEAD_CHARS - TAIL_CHARS
     if left_out > 100:
-        words = f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
+        words = (
+            f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
+        )
     worded = compose_text(words, details, allow_pii=True)  # its parts are already redacted
     key = _KEYS[kind] + name
     memory, _ = memory_writer.make_memory(
@@ -221,7 +234,9 @@ def _make(kind: Kind, name: str, words: str, details: MemoryDetails, *, now: flo
     return memory
 
 
-def _met_again(before: Memory, details: MemoryDetails, *, is_counted: bool, now: float) -> Memory:
+def _met_again(
+    before: Memory, details: MemoryDetails, *, is_counted: bool, now: float
+) -> Memory:
     """Return the failure with this occurrence counted and its missing details filled in."""
     stored = before.details
     # What fixed it the last time counts; a report that is not counted fills only a gap.

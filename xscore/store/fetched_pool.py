@@ -34,13 +34,26 @@ _TICKS = 1 << 22
 """Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
 rounds other numbers."""
 _CANDIDATE_COLUMNS = (
-    *("id", "{hash}", "kind", "path", "entity", "start_line", "end_line", "language", "{tokens}"),
+    *(
+        "id",
+        "{hash}",
+        "kind",
+        "path",
+        "entity",
+        "start_line",
+        "end_line",
+        "language",
+        "{tokens}",
+    ),
     f"CAST(updated_at * {_TICKS}.0 AS INTEGER)",
     "length(terms)",
 )
 """Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its
 values."""
-_texts, _numbers = msgspec.json.Decoder(list[str]).decode, msgspec.json.Decoder(list[int]).decode
+_texts, _numbers = (
+    msgspec.json.Decoder(list[str]).decode,
+    msgspec.json.Decoder(list[int]).decode,
+)
 _OF_ANOTHER_SESSION = f"scope = 'session' AND {STATED_CONDITION} AND thread NOT IN ('', ?)"
 """SQL condition for what was stated for a working session alone, but that of the parameter."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
@@ -205,7 +218,9 @@ def _layer_parts(
     else:
         parts = [packs, _read_rows(connection, layer, reading, only=IS_UNPACKED)]
     if sum(len(columns.ids) for columns in parts) != indexed:
-        raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))
+        raise StoreDamaged(
+            "the store is damaged: memories are missing", hint=recovery_hint(None)
+        )
     return parts
 
 
@@ -339,7 +354,9 @@ def _check_words(columns: LayerColumns) -> None:
     that follow it."""
     sizes = columns.term_sizes
     with damage_if_invalid("a memory"):
-        if sum(sizes) != len(columns.terms) or any(size % TERM_ENTRY.size for size in set(sizes)):
+        if sum(sizes) != len(columns.terms) or any(
+            size % TERM_ENTRY.size for size in set(sizes)
+        ):
             raise ValueError("its words are not whole entries")
 
 

@@ -78,7 +78,9 @@ def change_totals(connection: sqlite3.Connection, changes: TotalChanges) -> None
             if count:
                 counts[name] = count
         totals.append(counts)
-    index_rows.write_index_meta(connection, index_rows.TOTALS, msgspec.json.encode(totals).decode())
+    index_rows.write_index_meta(
+        connection, index_rows.TOTALS, msgspec.json.encode(totals).decode()
+    )
 
 
 class _Replacing(Struct):

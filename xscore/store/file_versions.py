@@ -152,7 +152,9 @@ def put_version(
     return number
 
 
-def _drop_other_memories(connection: sqlite3.Connection, file: EncodedFile, version: int) -> None:
+def _drop_other_memories(
+    connection: sqlite3.Connection, file: EncodedFile, version: int
+) -> None:
     """Delete the memories of a version that the file has no more."""
     stays = {row[_ID] for row in file.rows}
     query = "SELECT id FROM memory_row WHERE path = ? AND version = ?"

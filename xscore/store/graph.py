@@ -10,7 +10,7 @@ that all call each other, 500 levels took 1 s, and this walk 10 ms.
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -133,7 +133,9 @@ those. `callers`: the functions and tests that call it. `callees`: the functions
 """
 
 
-def ends_named(connection: sqlite3.Connection, name: str, question: str = "") -> tuple[str, ...]:
+def ends_named(
+    connection: sqlite3.Connection, name: str, question: str = ""
+) -> tuple[str, ...]:
     """Return the ids that a name stands for; empty if unknown. question: one about functions takes
     those of a file."""
     file = naming.find_file(connection, name)
@@ -194,11 +196,7 @@ def follow_links(
         seen |= fresh.keys()
         reached |= fresh
         frontier = list(fresh)
-    nodes: list[ReachedNode] = []
-    for id_, place in _places(connection, reached).items():  # some may have been deleted meanwhile
-        lines = (place.start_line, place.end_line)
-        nodes.append(ReachedNode(id_, place.path, place.entity, place.kind, *reached[id_], *lines))
-    return tuple(sorted(nodes, key=_nearest_first))
+    return tuple(sorted(_nodes_at(connection, reached), key=_nearest_first))
 
 
 class _Reached(NamedTuple):
@@ -209,6 +207,19 @@ class _Reached(NamedTuple):
     via: str
     distance: int
     ties: int
+
+
+def _nodes_at(
+    connection: sqlite3.Connection, reached: Mapping[str, _Reached]
+) -> list[ReachedNode]:
+    """Return what was reached with its place, but for what has been deleted meanwhile."""
+    nodes: list[ReachedNode] = []
+    for id_, place in _places(connection, reached).items():
+        lines = (place.start_line, place.end_line)
+        nodes.append(
+            ReachedNode(id_, place.path, place.entity, place.kind, *reached[id_], *lines)
+        )
+    return nodes
 
 
 def _nearest_first(node: ReachedNode) -> tuple[int, int, str, str, str]:

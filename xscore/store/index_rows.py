@@ -140,7 +140,9 @@ def links_due(connection: sqlite3.Connection) -> LinksDue:
 def owe_links(connection: sqlite3.Connection, due: LinksDue) -> None:
     """Write down what the next linking must process."""
     if due:
-        write_index_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
+        write_index_meta(
+            connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode()
+        )
 
 
 def owe_stated_links(connection: sqlite3.Connection, sources: Sequence[str]) -> None:
@@ -218,7 +220,11 @@ def _count_totals(connection: sqlite3.Connection) -> _Totals:
         f"SELECT relation, count(*) FROM edge_row WHERE file <> 0 AND worktree = {HERE} GROUP BY 1"
         " ORDER BY 1"
     )
-    return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
+    return (
+        dict(sorted(by_kind.items())),
+        dict(sorted(by_language.items())),
+        dict(edges.fetchall()),
+    )
 
 
 TOTALS = "index_totals"
@@ -272,7 +278,9 @@ def write_index_meta(connection: sqlite3.Connection, key: str, value: str) -> No
             (key, value),
         )
     else:
-        connection.execute(f"DELETE FROM worktree_meta WHERE worktree = {HERE} AND key = ?", (key,))
+        connection.execute(
+            f"DELETE FROM worktree_meta WHERE worktree = {HERE} AND key = ?", (key,)
+        )
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str:

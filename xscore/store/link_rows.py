@@ -68,7 +68,9 @@ def entities_in(connection: sqlite3.Connection, path: str) -> list[EntityRow]:
 
 def entities_named(connection: sqlite3.Connection, name: str) -> list[EntityRow]:
     """Return the entities of source code whose name ends in this one."""
-    rows = entity_rows(connection, "INDEXED BY memory_by_name WHERE name_crc = ?", name_crc(name))
+    rows = entity_rows(
+        connection, "INDEXED BY memory_by_name WHERE name_crc = ?", name_crc(name)
+    )
     return [row for row in rows if last_name(row.entity) == name]
 
 
@@ -84,7 +86,9 @@ def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
 
 def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
     """Return the mentions of a file. Raises StoreDamaged."""
-    query = "SELECT mentions FROM file JOIN file_version ON number = version WHERE file.path = ?"
+    query = (
+        "SELECT mentions FROM file JOIN file_version ON number = version WHERE file.path = ?"
+    )
     row = connection.execute(query, (path,)).fetchone()
     with damage_if_invalid("a mention"):
         if row:
@@ -95,7 +99,8 @@ def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
 def check_mentions(connection: sqlite3.Connection) -> None:
     """Raise StoreDamaged if the mentions of an indexed file are missing or unreadable."""
     query = (
-        "SELECT mentions FROM file LEFT JOIN file_version ON number = version WHERE excluded = ''"
+        "SELECT mentions FROM file LEFT JOIN file_version ON "
+        "number = version WHERE excluded = ''"
     )
     with closing(connection.execute(query)) as rows, damage_if_invalid("a mention"):
         for (written,) in rows:
@@ -106,7 +111,10 @@ def insert_mentions(connection: sqlite3.Connection, mentions: Iterable[Mention])
     """Insert the mentions of stated memories."""
     connection.executemany(
         "INSERT OR IGNORE INTO mention (source, relation, name, hint) VALUES (?, ?, ?, ?)",
-        ((mention.source, mention.relation, mention.name, mention.hint) for mention in mentions),
+        (
+            (mention.source, mention.relation, mention.name, mention.hint)
+            for mention in mentions
+        ),
     )
 
 
@@ -142,7 +150,9 @@ def files_importing(connection: sqlite3.Connection, paths: Iterable[str]) -> set
     return sources
 
 
-def replace_all_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
+def replace_all_edges(
+    connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]
+) -> None:
     """Replace the edges that files state. Edges come with their file."""
     alone = connection.execute(_HAS_OTHER_EDGES).fetchone() is None
     rebuilt = _drop_edge_indexes(connection) if alone else []
@@ -198,7 +208,9 @@ _OF_FILE = f"file = {_NUMBER} AND worktree = {HERE}"
 _HAS_OTHER_EDGES = f"SELECT 1 FROM edge_row WHERE file <> 0 AND worktree <> {HERE} LIMIT 1"
 
 
-def delete_members(connection: sqlite3.Connection, target: str, *, but: Collection[str]) -> None:
+def delete_members(
+    connection: sqlite3.Connection, target: str, *, but: Collection[str]
+) -> None:
     """Delete the edges by which memories belong to this one, except those of some."""
     ends = "SELECT edge_end.number FROM json_each(?) JOIN edge_end ON edge_end.id = value"
     connection.execute(

@@ -114,7 +114,8 @@ def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
     """
     if not (choice.layers or choice.kinds or choice.scopes):
         raise UsageError(
-            "no memory was named", hint="Name a --layer, --scope or --kind; several narrow it down."
+            "no memory was named",
+            hint="Name a --layer, --scope or --kind; several narrow it down.",
         )
     for layer in (Layer.VECTOR, Layer.GRAPH):
         if layer in choice.layers:
@@ -171,8 +172,12 @@ def memories_starting_with(
     It uses the index `memory_by_words`, so that many statements stay cheap.
     """
     head = words[:_HEAD_CHARS].partition("\0")[0]  # SQLite ends text there
-    where = "source <> 'index' AND layer = ? AND kind = ? AND substr(text, 1, 80) BETWEEN ? AND ?"
-    memories = select_memories(connection, where, (layer, kind, head, head + chr(sys.maxunicode)))
+    where = (
+        "source <> 'index' AND layer = ? AND kind = ? AND substr(text, 1, 80) BETWEEN ? AND ?"
+    )
+    memories = select_memories(
+        connection, where, (layer, kind, head, head + chr(sys.maxunicode))
+    )
     return [memory for memory in memories if memory.text.startswith(words)]
 
 

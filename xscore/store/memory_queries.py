@@ -229,9 +229,12 @@ def indexed_files(connection: sqlite3.Connection) -> list[IndexedFile]:
 
 def has_keyed_memory(connection: sqlite3.Connection, kinds: Collection[str]) -> bool:
     """Whether a memory of one of these kinds, not of the index, has a key."""
-    query = f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST}"
+    query = (
+        f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST}"
+    )
     return (
-        connection.execute(f"{query} LIMIT 1", (json.dumps(sorted(kinds)),)).fetchone() is not None
+        connection.execute(f"{query} LIMIT 1", (json.dumps(sorted(kinds)),)).fetchone()
+        is not None
     )
 
 

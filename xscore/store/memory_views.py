@@ -48,7 +48,9 @@ def view_rows(identifier: str, views: Iterable[View]) -> list[ViewRow]:
     return [(identifier, view.name, view.hash, view.tokens) for view in views]
 
 
-def write_views(connection: sqlite3.Connection, rows: Sequence[ViewRow], *, version: int) -> None:
+def write_views(
+    connection: sqlite3.Connection, rows: Sequence[ViewRow], *, version: int
+) -> None:
     """Replace the views of these memories, whose rows are written; call it inside a transaction.
 
     rows: all views of each memory.

@@ -34,7 +34,13 @@ from xscore.records.memory import (
 )
 from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
-from xscore.store.memory_views import ViewRow, judge_text, view_rows, write_views, write_views_here
+from xscore.store.memory_views import (
+    ViewRow,
+    judge_text,
+    view_rows,
+    write_views,
+    write_views_here,
+)
 from xscore.store.personal_data import redact_said
 from xscore.store.secret_screen import FoundLiterals
 from xscore.store.worktrees import HERE
@@ -188,7 +194,9 @@ def origin_of(memory: Memory) -> MemoryOrigin:
     return MemoryOrigin.STATED
 
 
-def _redactor_of(raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool) -> "_Redactor":
+def _redactor_of(
+    raw: Memory, literals: FoundLiterals | None, *, allow_pii: bool
+) -> "_Redactor":
     """Return what redacts the parts of a memory, by where they come from."""
     facts = raw.facts
     details = raw.details
@@ -272,13 +280,17 @@ def put_memories(
     return tuple(superseded)
 
 
-def for_all_worktrees(connection: sqlite3.Connection, memories: Sequence[Memory]) -> list[Memory]:
+def for_all_worktrees(
+    connection: sqlite3.Connection, memories: Sequence[Memory]
+) -> list[Memory]:
     """Return memories as their rows hold them: one that cites code is stale in some worktrees, so
     its row is active."""
     stale = [memory.id for memory in memories if memory.status is MemoryStatus.STALE]
     if not stale:
         return list(memories)
-    query = f"SELECT DISTINCT memory_id FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
+    query = (
+        f"SELECT DISTINCT memory_id FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
+    )
     citing = {id_ for (id_,) in connection.execute(query, (json.dumps(stale),)).fetchall()}
     stored: list[Memory] = []
     for memory in memories:
@@ -345,7 +357,8 @@ class _Redactor:
         clean = self._clean(text) if text else text
         if not self._cuts or len(clean) <= limit:
             return clean
-        return truncate(self._clean(truncate(clean, limit)), limit)  # a cut may expose a new secret
+        # A cut may expose a new secret.
+        return truncate(self._clean(truncate(clean, limit)), limit)
 
     def redact_name(self, name: str, *, is_repeated: bool = False) -> str:
         """Redact each heading separately, so that rules anchored to the start of a line apply to

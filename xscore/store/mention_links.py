@@ -27,7 +27,9 @@ _FEW = 60
 """Up to this many name parts are searched for one by one; for more, all rows are read."""
 _PART = r"[\w@%+.-]+"
 _ENTITY = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
-_QUALIFIED = re.compile(rf"(?<![\w/.:@%+-])(?:\./)?((?:{_PART}/)*{_PART}\.\w{{1,10}})::({_ENTITY})")
+_QUALIFIED = re.compile(
+    rf"(?<![\w/.:@%+-])(?:\./)?((?:{_PART}/)*{_PART}\.\w{{1,10}})::({_ENTITY})"
+)
 _PATH = re.compile(
     rf"(?<![\w/.:@%+-])(?:\./)?((?:{_PART}/)+{_PART}\.\w{{1,10}}"
     r"|[\w-]+\.(?:pyi?|[mc]?[jt]sx?|go|rs|java|toml|ya?ml|json|md|rst|txt|sh|sql|html|css|c|h|cpp|rb))\b(?!/|::)"

@@ -148,7 +148,9 @@ def _things_of_command(code: str, number: int, *, is_run: bool) -> Iterator[Name
     """Yield the commands of a shell line, and the files that it names."""
     for part in _SHELL_SPLIT.split(_COMMENT.sub("", code)):
         words = _PIPE.sub("", part).split()
-        while words and (_ASSIGNMENT.fullmatch(words[0]) or words[0] in ("sudo", "time", "env")):
+        while words and (
+            _ASSIGNMENT.fullmatch(words[0]) or words[0] in ("sudo", "time", "env")
+        ):
             words.pop(0)
         if not words or not _WORD.match(words[0]):
             continue

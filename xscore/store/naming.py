@@ -28,7 +28,8 @@ MOST_COLONS = 4
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _CITED_COMMIT = re.compile(r"(?:commit )?([0-9a-f]{7,64})")
 _COMMITS = (
-    "SELECT id FROM memory WHERE kind = 'commit' AND substr(place, 1, length(?1)) = ?1 ORDER BY id"
+    "SELECT id FROM memory WHERE kind = 'commit' AND substr(place, "
+    "1, length(?1)) = ?1 ORDER BY id"
 )
 _FILES = "SELECT path FROM file WHERE excluded = '' AND path = ?"
 _FILES_CUT = (
@@ -43,7 +44,8 @@ _INSIDE = (
 )
 _SAME_LINES = f"{_IN_FILE} AND start_line = ?2 AND end_line = ?3 ORDER BY id"
 _AROUND = (
-    f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line - start_line, id LIMIT 1"
+    f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY "
+    "end_line - start_line, id LIMIT 1"
 )
 _TOUCHED = f"{_IN_FILE} AND start_line <= ?3 AND end_line >= ?2 ORDER BY start_line, id"
 _BEARERS = """

@@ -196,7 +196,9 @@ def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
         for form in _forms(of_text):
             ids_by_form.join(form, id_)
     groups = ids_by_form.members(words)
-    by_length = sorted(groups, key=lambda root: min((len(words[id_]), id_) for id_ in groups[root]))
+    by_length = sorted(
+        groups, key=lambda root: min((len(words[id_]), id_) for id_ in groups[root])
+    )
     joined = set[object]()
     for root in by_length:
         for base in _groups_of_beginnings(groups[root], ids_by_form, words):

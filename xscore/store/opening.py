@@ -44,7 +44,10 @@ def _migrate(
 
 
 SCHEMA = database.Schema(
-    Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=10, migrate=_migrate
+    Path(__file__).with_name("schema.sql"),
+    application_id=0x78736372,
+    version=10,
+    migrate=_migrate,
 )
 """Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see
 `migrations.steps`."""
@@ -316,7 +319,8 @@ def create_scratch(path: Path, store_id: str, keys: StoreKeys | None) -> Path:
             message = f"{place} is in the way of the store: {error.strerror}"
             raise StoreError(message, hint="Remove it by hand.") from error
     if keys is not None:
-        from xscore.platform.encrypted_sqlite import write_note  # a plain store needs none of it
+        # A plain store needs none of it.
+        from xscore.platform.encrypted_sqlite import write_note
 
         write_note(scratch, keys())
     with closing(connect_store(scratch, keys)) as connection:

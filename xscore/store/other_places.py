@@ -64,7 +64,9 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
         # A clone here has the code, too, and what the team states of it where it has joined.
         matching = matching or list(_followed_by_name(name, user_data_dir))
         if not matching:
-            raise NothingMatched(f"{one_line(name)} is not indexed on this machine", hint=_INDEX_IT)
+            raise NothingMatched(
+                f"{one_line(name)} is not indexed on this machine", hint=_INDEX_IT
+            )
         place = max(matching, key=_last_written)
         namesakes = len(matching) - 1
     if place.store_file == root.store_file:

@@ -109,7 +109,9 @@ class OtherRepository:
                 lent.append(self._candidate_here(candidate))
         return lent
 
-    def texts(self, candidate_of: Mapping[str, Candidate], *, tests: TestView) -> dict[str, str]:
+    def texts(
+        self, candidate_of: Mapping[str, Candidate], *, tests: TestView
+    ) -> dict[str, str]:
         """Return the judged text of each of its memories among these, by id here."""
         lent = {self._id_there[id_]: candidate_of[id_] for id_ in self._own(candidate_of)}
         with self._named_damage():

@@ -17,7 +17,8 @@ PackSlots = dict[str, tuple[str, int]]
 def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
     """Return which pack each memory is judged in under this packing profile."""
     query = (
-        f"SELECT memory_id, pack, position FROM pack_slot WHERE worktree = {HERE} AND profile = ?"
+        "SELECT memory_id, pack, position FROM pack_slot WHERE "
+        f"worktree = {HERE} AND profile = ?"
     )
     rows = connection.execute(query, (profile,))
     return {identifier: (pack, position) for identifier, pack, position in rows.fetchall()}

@@ -135,7 +135,9 @@ def read_packs(
     rows = connection.execute(query, (_PLACES[layer],)).fetchall()
     if not rows:
         return None
-    paths, times, identities, kinds, entities, languages, numbers, terms = zip(*rows, strict=True)
+    paths, times, identities, kinds, entities, languages, numbers, terms = zip(
+        *rows, strict=True
+    )
     with damage_if_invalid("the packed memories of a file"):
         if any(checksum != _CHECKSUM_OF_ALL for checksum in map(crc32, identities)):
             raise ValueError("identities have changed")
@@ -220,7 +222,9 @@ def pack_versions(
 
 
 def _pack(connection: sqlite3.Connection, version: int) -> None:
-    memories = [_PackedMemory(*row) for row in connection.execute(_MEMORIES, (version,)).fetchall()]
+    memories = [
+        _PackedMemory(*row) for row in connection.execute(_MEMORIES, (version,)).fetchall()
+    ]
     packs: list[tuple[object, ...]] = []
     for layer in {memory.layer for memory in memories}:
         columns = _packed([memory for memory in memories if memory.layer == layer])

@@ -134,7 +134,9 @@ _CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
 
 @cache
 def _data() -> dict[str, Any]:
-    tables: dict[str, Any] = msgspec.json.decode(Path(__file__).with_name("pii.json").read_bytes())
+    tables: dict[str, Any] = msgspec.json.decode(
+        Path(__file__).with_name("pii.json").read_bytes()
+    )
     return tables
 
 

@@ -260,7 +260,9 @@ def folder_purposes(connection: sqlite3.Connection, folders: Iterable[str]) -> d
 def folder_keys(connection: sqlite3.Connection) -> dict[str, PurposeKey]:
     """Return what identifies each folder with indexed files: its name and the names in it."""
     names: defaultdict[str, list[str]] = defaultdict(list)
-    for (path,) in connection.execute("SELECT path FROM file WHERE excluded = '' ORDER BY path"):
+    for (path,) in connection.execute(
+        "SELECT path FROM file WHERE excluded = '' ORDER BY path"
+    ):
         names[folder_of(path)].append(path)
     keys: dict[str, PurposeKey] = {}
     for folder, paths in names.items():

@@ -22,7 +22,14 @@ from msgspec import Struct
 
 from xscore.platform.patterns import compiled_late
 from xscore.platform.text import BIDI, COMBINING, INVISIBLE
-from xscore.store.secret_rules import CHECKS, Form, SecretName, Shape, compile_rule, secret_rules
+from xscore.store.secret_rules import (
+    CHECKS,
+    Form,
+    SecretName,
+    Shape,
+    compile_rule,
+    secret_rules,
+)
 from xscore.store.secret_screen import FoundLiterals, Literal, places, screen
 
 LEAD_CHARS = 200
@@ -50,7 +57,12 @@ def _lower_in_place(text: str) -> str:
 
 
 def _rule_matches(
-    text: str, lowered: str, found_literals: FoundLiterals, *, prose: bool, has_names: bool = True
+    text: str,
+    lowered: str,
+    found_literals: FoundLiterals,
+    *,
+    prose: bool,
+    has_names: bool = True,
 ) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules
     agree. has_names: words that name a secret count."""
@@ -383,7 +395,9 @@ def _secrets_in(
 ) -> Iterator[SecretSpan]:
     lowered = _lower_in_place(reading.text)
     tried = literals or screen(reading.text, lowered)
-    spans = _rule_matches(reading.text, lowered, tried, prose=prose, has_names=reading.has_names)
+    spans = _rule_matches(
+        reading.text, lowered, tried, prose=prose, has_names=reading.has_names
+    )
     return map(reading.whole, spans)
 
 

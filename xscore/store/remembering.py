@@ -96,7 +96,11 @@ def remember(
     _refuse_citing(layer, cited)
     connection = store.home_of(layer)
     author = statement.author
-    if not author and statement.kind is Kind.DECISION and statement.source is MemorySource.EXPLICIT:
+    if (
+        not author
+        and statement.kind is Kind.DECISION
+        and statement.source is MemorySource.EXPLICIT
+    ):
         author = git_user(store.root.path)
     statement = replace(statement, allow_pii=store.settings.allow_pii, author=author)
     if statement.kind is Kind.ARTIFACT:
@@ -106,7 +110,9 @@ def remember(
     if statement.scope is MemoryScope.SESSION:
         thread = _thread_of_branch(store, now=moment)
     with database.transaction(connection):
-        return remember_within(connection, statement, citations=cited, now=moment, thread=thread)
+        return remember_within(
+            connection, statement, citations=cited, now=moment, thread=thread
+        )
 
 
 def _of_file(statement: Statement, citations: tuple[Citation, ...]) -> Statement:
@@ -114,7 +120,8 @@ def _of_file(statement: Statement, citations: tuple[Citation, ...]) -> Statement
     one. Raises UsageError where it cites none."""
     if not citations:
         raise UsageError(
-            "an artifact is a file, and none is named", hint="Add --cite PATH, as in docs/logo.svg."
+            "an artifact is a file, and none is named",
+            hint="Add --cite PATH, as in docs/logo.svg.",
         )
     path = citations[0].path
     words = statement.text.rstrip()
@@ -194,7 +201,9 @@ def remember_within(
     if citations:
         evidence.attach_citations(connection, memory.id, citations)
     effect = StatementEffect.STORED if before is None else StatementEffect.REPEATED
-    return StoredStatement(memory=memory, became=effect, superseded=superseded, redacted=redacted)
+    return StoredStatement(
+        memory=memory, became=effect, superseded=superseded, redacted=redacted
+    )
 
 
 def _is_taken(connection: sqlite3.Connection, memory_id: str) -> bool:
@@ -235,7 +244,9 @@ def update_memory(
             before, change, now=moment, renewed=cited is not None, allow_pii=pii
         )
         if before.key and after.key and after.key != before.key:
-            return _move_to_key(connection, before, after, redacted, citations=cited, now=moment)
+            return _move_to_key(
+                connection, before, after, redacted, citations=cited, now=moment
+            )
         superseded = write_memory(connection, after, before=before, now=moment)
         set_importance(connection, after.id, after.importance)
         if cited is not None:
@@ -264,11 +275,15 @@ def _find_same_statement(connection: sqlite3.Connection, stated: Memory) -> Memo
         if statement_text(memory) == words and stated.key in ("", memory.key):
             same.append(memory)
     return min(
-        same, key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id), default=None
+        same,
+        key=lambda memory: (memory.status is not MemoryStatus.ACTIVE, memory.id),
+        default=None,
     )
 
 
-def _restated(before: Memory, restated: Memory, statement: Statement, *, renewed: bool) -> Memory:
+def _restated(
+    before: Memory, restated: Memory, statement: Statement, *, renewed: bool
+) -> Memory:
     """Return a memory that was stated again: active, with more evidence."""
     is_stale = before.status is MemoryStatus.STALE and not renewed
     source = before.source
@@ -365,7 +380,8 @@ def _move_to_key(
         connection, statement, now=now, citations=cited, unstated=after.details
     )
     old = replace(
-        memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=stored.memory.id
+        memory_writer.with_status(before, MemoryStatus.SUPERSEDED),
+        superseded_by=stored.memory.id,
     )
     write_memory(connection, old, before=before, now=now)
     return replace(stored, superseded=(*stored.superseded, before.id), redacted=redacted)

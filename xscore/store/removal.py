@@ -66,7 +66,9 @@ def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
     not."""
     if name not in shared_servers(connection):
         with database.transaction(connection):
-            write_meta(connection, _SHARED_WITH, json.dumps([*shared_servers(connection), name]))
+            write_meta(
+                connection, _SHARED_WITH, json.dumps([*shared_servers(connection), name])
+            )
 
 
 def team_server(connection: sqlite3.Connection) -> str:
@@ -120,7 +122,9 @@ def remove_memory_rows(
         ).rowcount
     # Those of texts that no other memory has went with them; each also has the vector of its words
     # in its row.
-    removed["vectors"] += vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
+    removed["vectors"] += (
+        vectors - connection.execute(_VECTORS).fetchone()[0] + removed["memories"]
+    )
     drop_unused_file_ends(connection)
     if any(memory.kind is Kind.DOCUMENT for memory in memories.values()):
         drop_unheld_records(connection)

@@ -61,7 +61,9 @@ def open_database(
     if not (create or opening.has_store(root.store_dir)):
         connection = opening.open_empty_store()
         keys = opening.key_source(user_data_dir)
-        return OpenedDatabase(connection, root, user_secret.ephemeral_secret(), keys, notes=notes)
+        return OpenedDatabase(
+            connection, root, user_secret.ephemeral_secret(), keys, notes=notes
+        )
 
     def siblings() -> list[Path]:
         return _find_siblings(root, user_data_dir)
@@ -76,7 +78,9 @@ def open_database(
         notes.append(f"{unwritable} cannot be written here: nothing from this run is kept")
         return replace(_open_copy(root, user_data_dir, trust), siblings=siblings, notes=notes)
     try:
-        connection = opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+        connection = opening.open_store(
+            root.store_dir, user_data_dir=user_data_dir, trust=trust
+        )
     except StoreError as error:
         if type(error) is not StoreError or not _is_disk_full(root, user_data_dir):
             raise

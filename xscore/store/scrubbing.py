@@ -128,7 +128,8 @@ def scrub_database(connection: sqlite3.Connection, *, timeout_s: float) -> bool:
             write_meta(connection, _MARK, "")
         truncate_journal(connection, timeout_s)  # it holds the mark's page only, no erased text
     except StoreError as error:
-        if database.is_busy(error):  # the rows are gone and the mark stays: the next call continues
+        # The rows are gone and the mark stays: the next call continues.
+        if database.is_busy(error):
             return False
         raise
     return True
@@ -157,7 +158,9 @@ def _busy_timeout(connection: sqlite3.Connection, timeout_s: float) -> Iterator[
     try:
         yield
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {round(sqlite_drivers.BUSY_TIMEOUT_S * 1_000)}")
+        connection.execute(
+            f"PRAGMA busy_timeout = {round(sqlite_drivers.BUSY_TIMEOUT_S * 1_000)}"
+        )
 
 
 def _files(place: Path) -> list[Path]:

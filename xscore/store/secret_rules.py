@@ -229,7 +229,9 @@ def _is_plain(value: str) -> bool:
         or value.lower() in secret_rules().placeholders["types"]
     ):
         return False
-    if not _LETTER.search(value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
+    if not _LETTER.search(value) or value.endswith(
+        (".", ":", "=", "|", "&", "+", "-", "*", "/")
+    ):
         return False
     return not (_IDENTIFIER.match(value) and _telling_words() & set(_words(value)))
 
@@ -241,7 +243,9 @@ def _is_sure(value: str) -> bool:
     if value[0] in "<{$%/[*!" or value.endswith(("}", ">")):
         return False
     placeholders = secret_rules().placeholders
-    if lowered in placeholders["types"] or any(part in lowered for part in placeholders["parts"]):
+    if lowered in placeholders["types"] or any(
+        part in lowered for part in placeholders["parts"]
+    ):
         return False
     is_name = _IDENTIFIER.match(value) and not _DIGIT.search(value)
     return not (is_name and _telling_words() & set(_words(value)))
@@ -342,7 +346,8 @@ def _is_clause_end(value: str) -> bool:
 def _is_url_example(value: str) -> bool:
     value = unquote(value)
     stem = re.match("[a-z]{4,}", value.lower())
-    is_known = stem is not None and stem[0] in secret_rules().placeholders["words"]  # password123
+    # Password123.
+    is_known = stem is not None and stem[0] in secret_rules().placeholders["words"]
     return _is_value(value) and _is_mixed(value) and not is_known
 
 

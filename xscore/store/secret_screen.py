@@ -73,7 +73,9 @@ def screen(text: str, lowered: str) -> FoundLiterals:
     return FoundLiterals((*literals, *_literals_among(_tree(), text, lowered)))
 
 
-def _literals_among(branches: tuple[_Branch, ...], text: str, lowered: str) -> Iterator[Literal]:
+def _literals_among(
+    branches: tuple[_Branch, ...], text: str, lowered: str
+) -> Iterator[Literal]:
     for branch in branches:
         if branch.literal.text in (text if branch.literal.minds_case else lowered):
             if branch.literal.shapes or branch.literal.names:

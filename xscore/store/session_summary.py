@@ -223,7 +223,9 @@ def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
             break
         lines.append(line)
     unlisted = earlier + len(entries) - len(lines)
-    counted = [f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}"] if unlisted else []
+    counted = (
+        [f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}"] if unlisted else []
+    )
     if lines:
         return "\n".join([*counted, *reversed(lines)])
     return ""

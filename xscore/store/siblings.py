@@ -38,7 +38,8 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
         clones = _stores_of_clones(root, user_data_dir)
         return list(
             islice(
-                (store for store in clones if _lends(store.parent, user_data_dir)), MOST_SIBLINGS
+                (store for store in clones if _lends(store.parent, user_data_dir)),
+                MOST_SIBLINGS,
             )
         )
     except (StoreError, OSError):
@@ -59,7 +60,9 @@ def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Pat
     for clone, their_origin in clone_origins(other_clones, user_data_dir=user_data_dir):
         is_same = bool(origin) and their_origin == origin
         leads_here = any(_leads_to(their_origin, place) for place in places)
-        if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(clone) is not None:
+        if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(
+            clone
+        ) is not None:
             yield clone / ".git" / GIT_STORE_DIR / STORE_FILE
 
 
@@ -128,5 +131,6 @@ def check_schema(connection: sqlite3.Connection, schema: str) -> None:
     (version,) = connection.execute(f"PRAGMA {schema}.user_version").fetchone()
     if (owner, version) != (opening.SCHEMA.application_id, opening.SCHEMA.version):
         raise StoreDamaged(
-            "it has another schema version", hint="Open it with the xscore version that created it."
+            "it has another schema version",
+            hint="Open it with the xscore version that created it.",
         )

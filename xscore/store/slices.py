@@ -86,7 +86,9 @@ def slices_of(
 
     commits: the files of each past commit.
     """
-    paths = {path for (path,) in connection.execute("SELECT path FROM file WHERE excluded = ''")}
+    paths = {
+        path for (path,) in connection.execute("SELECT path FROM file WHERE excluded = ''")
+    }
     weights: dict[str, dict[str, float]] = defaultdict(dict)
     links: Counter[tuple[str, str]] = Counter()
     for first, second, count in connection.execute(_FILE_LINKS).fetchall():
@@ -181,7 +183,9 @@ def _joined(graph: Weights, group_of: Mapping[str, str]) -> Weights:
 def _slice(group: frozenset[str], weights: Weights) -> Slice:
     inside: dict[str, float] = {}
     for path in group:
-        inside[path] = sum(weight for linked, weight in weights[path].items() if linked in group)
+        inside[path] = sum(
+            weight for linked, weight in weights[path].items() if linked in group
+        )
     files = sorted(group, key=lambda path: (-inside[path], path))
     folders = Counter(dirname(path) for path in files)
     folder = min(folders, key=lambda name: (-folders[name], name))

@@ -53,7 +53,9 @@ def open_snapshot(
             if not trust:
                 refuse_foreign_journal(path, user_data_dir)
             _copy_store(path, copy)
-            if not (trust or opening.is_trusted(store_dir, user_data_dir=user_data_dir, copy=copy)):
+            if not (
+                trust or opening.is_trusted(store_dir, user_data_dir=user_data_dir, copy=copy)
+            ):
                 raise opening.untrusted_error(path)
         else:
             opening.create_scratch(copy, "", None).rename(copy)

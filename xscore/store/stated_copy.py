@@ -186,7 +186,9 @@ def _write_copy(
         with database.transaction(connection):
             copied = stated_rows.copied_rows(connection)
             removed = removed_ids(source.connection, copied.keys() - rows.keys())
-            connection.executemany("DELETE FROM stated WHERE id = ?", [(id_,) for id_ in removed])
+            connection.executemany(
+                "DELETE FROM stated WHERE id = ?", [(id_,) for id_ in removed]
+            )
             stated_rows.write_rows(
                 connection, [row for id_, row in rows.items() if copied.get(id_) != row]
             )

@@ -371,7 +371,9 @@ class Store:
         head."""
         names = list(paths)
         among = (json.dumps(names),)
-        blocks = select_memories(self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among)
+        blocks = select_memories(
+            self.connection, f"kind = 'block' AND path {IN_JSON_LIST}", among
+        )
         # The first of a path is set last.
         headers = {memory.path: memory.text for memory in reversed(blocks)}
         return headers | self.others.headers(names)

@@ -39,7 +39,9 @@ STOPWORDS = frozenset(WORDS["stopwords"].split())
 _WORD = compiled_late(r"[^\W\d]\w{0,63}|\d{3,12}")
 _ASCII_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9]{3,12}")
 """The same for ASCII text, twice as fast."""
-_SPACED = bytes(byte if byte >= 128 or re.match(r"\w", chr(byte)) else 32 for byte in range(256))
+_SPACED = bytes(
+    byte if byte >= 128 or re.match(r"\w", chr(byte)) else 32 for byte in range(256)
+)
 """Turns every ASCII byte that is in no word into a space."""
 MOST_RUNS, MOST_RUN_BYTES = 1 << 17, 64
 """How many runs of word characters keep their terms, and how long one may be."""
@@ -51,7 +53,9 @@ _ACCENTED_PART = compiled_late(
 MOST_JOINED, MOST_JOINED_FROM = 20, 2_000
 """How many characters a run of joined pairs has at most, and in how many of the task such runs are
 looked for."""
-_UNSPACED = compiled_late(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+_UNSPACED = compiled_late(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
+)
 """Runs of Thai, Japanese, Chinese and Korean, which put no blanks between words or write particles
 onto them."""
 
@@ -206,7 +210,8 @@ def query_terms(text: str) -> tuple[QueryTerm, ...]:
     joined = _counted(_joined(words))
     shares = _shares(split)
     terms = [
-        QueryTerm(word, term, False, count, shares[term]) for term, (word, count) in counted.items()
+        QueryTerm(word, term, False, count, shares[term])
+        for term, (word, count) in counted.items()
     ]
     terms += [
         QueryTerm(word, term, True, count)
@@ -319,7 +324,9 @@ def stem(word: str) -> str:
         base = word.removesuffix("ed")
     if len(base) >= 3 and base != word and not word.endswith("eed") and _VOWEL.search(base):
         word = (
-            base[:-1] if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED else base
+            base[:-1]
+            if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED
+            else base
         )
     # `install` and `instal`, `controlled` and `control`.
     if word.endswith("ll") and len(_VOWEL.findall(word)) > 1:
@@ -399,7 +406,9 @@ def _shares(words: Iterable[tuple[tuple[str, int], ...]]) -> dict[int, float]:
 def _counted(pairs: Iterable[tuple[str, int]]) -> dict[int, tuple[str, int]]:
     counted: dict[int, tuple[str, int]] = {}
     for word, term in pairs:
-        counted[term] = (counted[term][0], counted[term][1] + 1) if term in counted else (word, 1)
+        counted[term] = (
+            (counted[term][0], counted[term][1] + 1) if term in counted else (word, 1)
+        )
     return counted
 
 

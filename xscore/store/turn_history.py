@@ -100,7 +100,9 @@ class TurnListing(NamedTuple):
     """Invalid rows of calls of the listed turns; no sum includes them."""
 
 
-def list_turns(connection: sqlite3.Connection, choice: TurnFilter, *, now: float) -> TurnListing:
+def list_turns(
+    connection: sqlite3.Connection, choice: TurnFilter, *, now: float
+) -> TurnListing:
     """Return the wanted turns, newest first.
 
     Raises StoreDamaged if the database itself cannot be read.
@@ -116,7 +118,8 @@ def list_turns(connection: sqlite3.Connection, choice: TurnFilter, *, now: float
     damaged_turns = 0
     with database.lenient_text(connection):
         for row in connection.execute(
-            _TURNS + _WANTED.format(within=_EVER if choice.since is None else _WITHIN), parameters
+            _TURNS + _WANTED.format(within=_EVER if choice.since is None else _WITHIN),
+            parameters,
         ):
             try:
                 turn = _row(row, now=now)
@@ -157,7 +160,8 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
         )
     if len(ids) > 1 and name not in ids:
         raise UsageError(
-            f"several turns begin with {name}: {', '.join(ids[:3])}…", hint="Give more of the id."
+            f"several turns begin with {name}: {', '.join(ids[:3])}…",
+            hint="Give more of the id.",
         )
     return str(ids[0])
 
@@ -176,16 +180,21 @@ def find_erasable_turns(
     """
     ids = dict.fromkeys(find_turn_id(connection, name) for name in names)
     if before is not None:
-        ids |= dict.fromkeys(id_ for (id_,) in connection.execute(_WITH_CONTENT_BEFORE, (before,)))
+        ids |= dict.fromkeys(
+            id_ for (id_,) in connection.execute(_WITH_CONTENT_BEFORE, (before,))
+        )
     if not ids:
-        raise NothingMatched("no turn began before then", hint="`xscore history list` lists them.")
+        raise NothingMatched(
+            "no turn began before then", hint="`xscore history list` lists them."
+        )
     running = connection.execute(
         f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(ids)),)
     )
     for row in running.fetchall():
         if _row(row, now=now).state == TurnState.RUNNING:
             raise UsageError(
-                f"turn {row[0]} is running", hint="Wait for its end, or stop it, then run it again."
+                f"turn {row[0]} is running",
+                hint="Wait for its end, or stop it, then run it again.",
             )
     return list(ids)
 

@@ -114,7 +114,9 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     """The branch it is asked on; empty: none."""
 
 
-def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, now: float) -> str:
+def begin_turn(
+    connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, now: float
+) -> str:
     """Store a turn as running; return its id (`t_…`)."""
     identifier = turn.id or "t_" + random_hex(8)
     task = redact(turn.task, prose=True).text
@@ -214,7 +216,9 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     """Store only the receipt."""
 
 
-def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, now: float) -> None:
+def finish_turn(
+    connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, now: float
+) -> None:
     """Store the receipt, the answer and the exchange, and count the use of the kept memories."""
     clean = redact(end.answer or "").text
     with database.transaction(connection):
@@ -257,8 +261,14 @@ def _record_use(
 ) -> None:
     kept = list(verdict.accepted)
     count_use(connection, kept, now=now)
-    emit_event(connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept})
-    decision = {"words": verdict.words, "accepted": len(kept), "rejected": dict(verdict.rejected)}
+    emit_event(
+        connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept}
+    )
+    decision = {
+        "words": verdict.words,
+        "accepted": len(kept),
+        "rejected": dict(verdict.rejected),
+    }
     emit_event(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
 
 
@@ -379,7 +389,9 @@ def wordings_of_thread(
         included: what they judged is in the cache.
     """
     wordings = dict[str, Wording]()
-    for turn_id, key, task in connection.execute(_ASKED, (thread, judge, other_than, MOST_TURNS)):
+    for turn_id, key, task in connection.execute(
+        _ASKED, (thread, judge, other_than, MOST_TURNS)
+    ):
         wordings.setdefault(key, Wording(turn_id, key, task))
     return list(wordings.values())[:MOST_WORDINGS]
 
@@ -394,7 +406,9 @@ def shown_in_turn(connection: sqlite3.Connection, turn_id: str) -> list[str]:
     return ids
 
 
-def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mapping[str, Wording]:
+def past_wordings(
+    connection: sqlite3.Connection, turns: Iterable[str]
+) -> Mapping[str, Wording]:
     """Return these turns by id, newest first; the task of an erased turn is empty."""
     named = (
         f"SELECT id, turn_key, task FROM turn WHERE id {memory_rows.IN_JSON_LIST} ORDER BY"

@@ -82,7 +82,9 @@ def add_trust_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:
     user = _read(path) or ephemeral_secret()
     _write(
         path,
-        UserSecret(user.secret, user.trusted_stores | {real_path: user.mark(store_id, real_path)}),
+        UserSecret(
+            user.secret, user.trusted_stores | {real_path: user.mark(store_id, real_path)}
+        ),
     )
 
 
@@ -117,7 +119,8 @@ def _parse(path: Path) -> UserSecret | None:
             return None
         stored = json.loads(data)
         return UserSecret(
-            bytes.fromhex(stored["secret"]), {str(k): str(v) for k, v in stored["stores"].items()}
+            bytes.fromhex(stored["secret"]),
+            {str(k): str(v) for k, v in stored["stores"].items()},
         )
     except FileRefused as error:
         raise StoreError(
@@ -139,7 +142,9 @@ def _parse(path: Path) -> UserSecret | None:
 
 
 def _write(path: Path, secret: UserSecret) -> None:
-    text = json.dumps({"secret": secret.secret.hex(), "stores": secret.trusted_stores}, indent=1)
+    text = json.dumps(
+        {"secret": secret.secret.hex(), "stores": secret.trusted_stores}, indent=1
+    )
     try:
         write_private_file(path, text.encode())
     except OSError as error:

@@ -74,7 +74,9 @@ def sign_bytes(dimensions: int) -> int:
 
 def ids_without_vector(connection: sqlite3.Connection, embedder: str) -> list[str]:
     """Return the candidates without a vector of this embedder, short texts first."""
-    texts = [text for (text,) in connection.execute(_TEXTS_WITHOUT_VECTOR, (embedder,)).fetchall()]
+    texts = [
+        text for (text,) in connection.execute(_TEXTS_WITHOUT_VECTOR, (embedder,)).fetchall()
+    ]
     if not texts:
         return []
     query = f"SELECT memory_row.id {_WITH_TEXTS} ORDER BY tokens, memory_row.id"

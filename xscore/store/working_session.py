@@ -45,7 +45,8 @@ _OF_BRANCH = """
     ORDER BY last_updated DESC, thread LIMIT 1
 """
 _GOES_ON = (
-    "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
+    "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY "
+    "current_at DESC, thread LIMIT 1"
 )
 
 
@@ -135,7 +136,9 @@ def session_of_branch(
     renamed_from: earlier names of the branch, used if the current name never had a session.
     """
     named = redact(branch).text
-    has_session = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
+    has_session = connection.execute(
+        "SELECT 1 FROM session WHERE branch = ?", (named,)
+    ).fetchone()
     if has_session:
         names = [named]
     else:
@@ -216,7 +219,9 @@ def _open(
     """Open a session. The first of a branch is named by it, to find its exchanges if the table is
     lost."""
     first = "s_" + digest("thread", read_meta(connection, "store_id"), branch)[:16]
-    name = thread or (first if load_session(connection, first) is None else "s_" + random_hex(8))
+    name = thread or (
+        first if load_session(connection, first) is None else "s_" + random_hex(8)
+    )
     _insert(
         connection,
         name,
@@ -239,7 +244,9 @@ def _insert(
 
 def _next_moment(connection: sqlite3.Connection, now: float) -> float:
     """Return a time after every `current_at`, even if the clock was set back."""
-    (latest,) = connection.execute("SELECT coalesce(max(current_at), 0) FROM session").fetchone()
+    (latest,) = connection.execute(
+        "SELECT coalesce(max(current_at), 0) FROM session"
+    ).fetchone()
     return max(now, float(latest) + 0.001)
 
 

@@ -212,7 +212,9 @@ def remove_own_rows(connection: sqlite3.Connection, number: int) -> None:
 
 
 def _number_of(connection: sqlite3.Connection, name: str) -> int | None:
-    row = connection.execute("SELECT number FROM main.worktree WHERE name = ?", (name,)).fetchone()
+    row = connection.execute(
+        "SELECT number FROM main.worktree WHERE name = ?", (name,)
+    ).fetchone()
     return int(row[0]) if row else None
 
 
@@ -221,7 +223,8 @@ def _add(connection: sqlite3.Connection, name: str, *, must_know: bool) -> int:
     try:
         with lock_wait_until(connection, until):
             connection.execute(
-                "INSERT INTO main.worktree (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (name,)
+                "INSERT INTO main.worktree (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
+                (name,),
             )
     except StoreError as error:
         is_read_only = (

@@ -41,7 +41,9 @@ USES = ", ".join(_USE_COLUMNS)
 """SQL: the columns that an upsert leaves unchanged, and that every version of a memory has in
 common."""
 _SURVIVING = frozenset({"id", *_USE_COLUMNS})
-_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING)
+_CHANGED = ", ".join(
+    f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING
+)
 _UPSERT = (
     f"INSERT INTO memory_row ({', '.join(ROW_COLUMNS)}, version)"
     f" VALUES ({', '.join('?' * len(ROW_COLUMNS))}, {{version:d}})"
@@ -148,7 +150,9 @@ def facts_to_json(facts: CodeFacts, details: MemoryDetails) -> str:
     values = asdict(facts)
     if details != NOTHING_STATED:
         values |= msgspec.to_builtins(details)
-    return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
+    return msgspec.json.encode(
+        {name: value for name, value in values.items() if value}
+    ).decode()
 
 
 def set_facts(connection: sqlite3.Connection, memory: Memory, stored: Memory) -> None:

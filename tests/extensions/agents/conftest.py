@@ -68,7 +68,8 @@ def processes_in(root: Path) -> list[int]:
     for place in Path("/proc").glob("[0-9]*"):
         try:
             is_ours = (
-                b"xscore" in (place / "cmdline").read_bytes() and (place / "cwd").readlink() == root
+                b"xscore" in (place / "cmdline").read_bytes()
+                and (place / "cwd").readlink() == root
             )
         except OSError:
             continue

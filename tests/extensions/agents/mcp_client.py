@@ -52,7 +52,11 @@ class RawClient:
             data = data[os.write(self.write_fd, data) :]
 
     def send(
-        self, method: str, params: Mapping[str, Any] | None = None, *, id_: int | str | None = None
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        id_: int | str | None = None,
     ) -> None:
         """Write a request, or without an id a notification."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}

@@ -80,7 +80,9 @@ def test_what_is_below_the_cut_looks_different() -> None:
         ({"deadline": 100, "refused": 100}, "the rest could not be judged"),
     ],
 )
-def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], statement: str) -> None:
+def test_the_first_line_says_what_was_not_judged(
+    by_cause: dict[str, int], statement: str
+) -> None:
     """What the deadline left out is shown as being judged; what a host refused is not."""
     answer = replace(
         ANSWER,
@@ -103,7 +105,9 @@ def test_words_alone_say_so_and_name_more_places(ranked_by: str) -> None:
     """Without a model at most fifteen places are named, what was filled in is marked, and no near
     miss is listed."""
     near = replace(CHOSEN, id="m_n", path="n.py", score=0.6, below_threshold=True)
-    filled = replace(CHOSEN, id="m_f", path="b.py", score=0.44, threshold=0.5, below_threshold=True)
+    filled = replace(
+        CHOSEN, id="m_f", path="b.py", score=0.44, threshold=0.5, below_threshold=True
+    )
     words = replace(ANSWER, ranked_by=ranked_by) if ranked_by else WORDS
     answer = replace(words, selected=(*chosen(3), filled), near_misses=(near,))
     text = render_agent_bundle(answer, {}, max_chars=9_500)
@@ -124,7 +128,13 @@ def test_places_stand_by_file_and_tests_of_a_file_are_one() -> None:
     first, second, third = chosen(3)
     tests = [
         replace(
-            first, id=f"t_{n}", kind="test", path="t/test_a.py", start_line=n, end_line=n, score=0.9
+            first,
+            id=f"t_{n}",
+            kind="test",
+            path="t/test_a.py",
+            start_line=n,
+            end_line=n,
+            score=0.9,
         )
         for n in (1, 4)
     ]
@@ -154,9 +164,14 @@ def test_bodies_take_at_most_half_of_the_text(size: int) -> None:
     """Of words a short body that the task names is whole, another one lines with their numbers;
     places come first."""
     body = "def f(prices):\n" + "    x = 1\n" * 40 + "    return sum(prices)\n"
-    named = tuple(replace(memory, reason="name matches f", start_line=7) for memory in chosen(size))
+    named = tuple(
+        replace(memory, reason="name matches f", start_line=7) for memory in chosen(size)
+    )
     answer = replace(WORDS, task="where are prices summed?", selected=named)
-    for texts in ({memory.id: BODY for memory in named}, {memory.id: body * 3 for memory in named}):
+    for texts in (
+        {memory.id: BODY for memory in named},
+        {memory.id: body * 3 for memory in named},
+    ):
         text = render_agent_bundle(answer, texts, max_chars=9_500)
         bodies = re.findall(r"<xscore_source .*?</xscore_source>\n", text, re.DOTALL)
         assert sum(map(len, bodies)) <= len(text) / 2
@@ -174,9 +189,13 @@ def test_a_long_body_is_an_outline_with_its_lines() -> None:
     long_paths = tuple(
         replace(place, id=f"x{place.id}", path=f"{'x' * 90}.py") for place in chosen(9)
     )
-    answer = replace(WORDS, task="where are prices summed?", selected=(long_memory, *long_paths))
+    answer = replace(
+        WORDS, task="where are prices summed?", selected=(long_memory, *long_paths)
+    )
     shown = render_agent_bundle(answer, {long_memory.id: text}, max_chars=9_500)
-    assert '<xscore_source at="a.py:10-211" shows="parts">\n10: def total(cart):\n211: ' in shown
+    assert (
+        '<xscore_source at="a.py:10-211" shows="parts">\n10: def total(cart):\n211: ' in shown
+    )
     assert "pass" not in shown
 
 
@@ -227,7 +246,9 @@ def test_a_cut_body_shows_the_lines_that_failed() -> None:
         .splitlines()
     )
     numbers = [int(line.removeprefix("line ")) for line in body[1:-1]]
-    assert numbers == list(range(numbers[0], numbers[-1] + 1)) and numbers[0] < 500 < numbers[-1]
+    assert (
+        numbers == list(range(numbers[0], numbers[-1] + 1)) and numbers[0] < 500 < numbers[-1]
+    )
     assert body[0] == f"[{numbers[0] - 100} lines before not shown]"
     assert body[-1] == f"[{999 - numbers[-1]} more lines not shown]"
     assert len(bundle.encode()) <= 1_000

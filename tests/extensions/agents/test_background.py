@@ -135,7 +135,9 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(
     [".git/xscore", pytest.param(".", marks=pytest.mark.verify)],
     ids=["store", "repository"],
 )
-async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer, gone: str) -> None:
+async def test_it_ends_when_its_place_is_gone(
+    flock: Path, host: DecisionServer, gone: str
+) -> None:
     """A store or repository removed under it is not created again."""
     await cut_short(flock, host)
     assert wake(flock)
@@ -159,7 +161,8 @@ async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer
     wait_until(lambda: has_ended(flock))
     assert rows(flock, "SELECT count(*) FROM file") == [(40,)]
     judged = rows(flock, "SELECT count(*) FROM judgment")
-    assert judged == rows(flock, "SELECT count(*) FROM memory")  # and what they show of the project
+    # And what they show of the project.
+    assert judged == rows(flock, "SELECT count(*) FROM memory")
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
@@ -213,7 +216,9 @@ async def test_the_share_of_a_day_is_kept(
             f"INSERT INTO call ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
             [*row.values()],
         )
-        connection.execute("INSERT OR REPLACE INTO spending VALUES (?, ?)", (day_of(now), 10**12))
+        connection.execute(
+            "INSERT OR REPLACE INTO spending VALUES (?, ?)", (day_of(now), 10**12)
+        )
     assert wake(flock)
     wait_until(lambda: has_ended(flock))
     assert turn in status(flock).problem and "used up" in status(flock).problem
@@ -234,7 +239,9 @@ async def test_an_erased_turn_still_counts_against_the_day(
         spent = connection.execute(background_work._SPENT, {"since": 0.0}).fetchone()
         connection.execute("DELETE FROM turn")
         assert (
-            connection.execute(background_work._SPENT, {"since": 0.0}).fetchone() == spent == (7,)
+            connection.execute(background_work._SPENT, {"since": 0.0}).fetchone()
+            == spent
+            == (7,)
         )
 
 
@@ -295,7 +302,9 @@ def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
         assert after.beat()
         before.end("")
         after.end("it rained\non us")
-        assert read_background(connection, now=1e9) == BackgroundStatus(problem="it rained on us")
+        assert read_background(connection, now=1e9) == BackgroundStatus(
+            problem="it rained on us"
+        )
 
 
 def test_an_unreadable_holder_is_none(tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ async def test_all_at_once_on_one_store_pay_once(herd: Path, host: DecisionServe
     host.latency_s = 0.3
     turn = (await ask_within(herd, 0.4)).turn_id
     assert wake(herd)
-    asks = [begin("ask", "Count the sheep.", "--no-answer", "--json", cwd=herd) for _ in range(2)]
+    asks = [
+        begin("ask", "Count the sheep.", "--no-answer", "--json", cwd=herd) for _ in range(2)
+    ]
     for _ in range(4):
         assert (await ask_within(herd, 0.8, command="hook")).exit_code in (0, 1)
         wake(herd)

@@ -144,7 +144,10 @@ def test_a_chat_is_told_by_how_it_ended(root: Path) -> None:
             store,
             "c1",
             ("The invitation mail is sent twice", "I would deduplicate by address."),
-            ("By address and day", "Settled: one invitation mail an address and day.\n```\nx\n```"),
+            (
+                "By address and day",
+                "Settled: one invitation mail an address and day.\n```\nx\n```",
+            ),
         )
     added = hook(root, prompt="customers get the invitation mail twice on one day")
     assert "ended “Settled: one invitation mail an address and day. [code]”" in added
@@ -166,7 +169,9 @@ def test_another_subject_and_what_is_new_are_told_later(root: Path) -> None:
     assert "once a day" in second and "decision [m_" in second and RULE not in second
     with own_store(root) as store:
         statement = Statement(
-            kind=Kind.DECISION, key="round_cents", text="round_cents takes strings of half cents."
+            kind=Kind.DECISION,
+            key="round_cents",
+            text="round_cents takes strings of half cents.",
         )
         remember(store, statement)
     repeated = hook(root, prompt="does round_cents take half cents for the finance ledger now?")
@@ -191,7 +196,9 @@ def test_the_setting_says_when(root: Path) -> None:
     with own_store(root) as store:
         fact = Statement(kind=Kind.DECISION, key="ledger", text="The ledger is finance's.")
         remember(store, fact)
-    hook(root, session="s4", prompt="where is the address of an invitation mail?", memory="every")
+    hook(
+        root, session="s4", prompt="where is the address of an invitation mail?", memory="every"
+    )
     assert RULE in hook(root, session="s4", prompt=BUG, memory="every")
 
 
@@ -219,7 +226,9 @@ def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
     with own_store(root) as store:
         for source in (MemorySource.EXPLICIT, MemorySource.INFERRED):
             text = f"round_cents() takes strings of half cents, says the {source} ledger"
-            statement = Statement(kind=Kind.CONVENTION, key=f"{source}", text=text, source=source)
+            statement = Statement(
+                kind=Kind.CONVENTION, key=f"{source}", text=text, source=source
+            )
             remember(store, statement)
         (inferred,) = select_memories(store.connection, "source = 'inferred'", ())
         quoted = MemoryDetails(quote="strings it is, agreed", review="unreviewed")

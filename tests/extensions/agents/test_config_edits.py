@@ -67,7 +67,9 @@ JSON_FILES = {
     "a line break in it": "{\n}\n",
     "no line breaks": '{"hooks":{"AfterTool":[' + MINE + ']},"mcpServers":{"o":{}}}',
     "four blanks": (
-        '{\n    "hooks": {\n        "AfterTool": [\n            ' + MINE + "\n        ]\n    }\n}"
+        '{\n    "hooks": {\n        "AfterTool": [\n            '
+        + MINE
+        + "\n        ]\n    }\n}"
     ),
     "tabs": '{\n\t"a": 1\n}\n',
     "empty lists": (
@@ -144,7 +146,9 @@ def test_what_others_added_meanwhile_stays() -> None:
     document["hooks"]["AfterTool"].append({"hooks": [{"command": "mine"}]})
     document["hooks"]["AfterTool"][0]["hooks"].append({"type": "command", "command": "theirs"})
     document["theme"] = "dark"
-    remaining = json.loads(remove_entries(json.dumps(document, indent=3).encode(), entries(), FILE))
+    remaining = json.loads(
+        remove_entries(json.dumps(document, indent=3).encode(), entries(), FILE)
+    )
     assert remaining["theme"] == "dark"
     assert list(remaining["hooks"]) == ["AfterTool"]
     assert [
@@ -167,7 +171,9 @@ def test_another_version_gives_way() -> None:
     assert new["mcpServers"]["xscore"]["command"] == "/old/xscore"
 
 
-@pytest.mark.parametrize("suffix", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"])
+@pytest.mark.parametrize(
+    "suffix", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"]
+)
 def test_a_hook_that_does_more_than_ours_is_not_ours(suffix: str) -> None:
     """Another's entry is neither replaced, removed nor listed as ours."""
     for entry in hook_entries(CLIENTS["claude-code"], "xscore", forgiving=True):
@@ -200,7 +206,14 @@ def test_a_file_that_is_not_as_it_should_be_is_refused(text: str, place: str) ->
     assert error.value.message.startswith(f"settings.json{place}")
 
 
-PARTS = [*(bytes([mark]) for mark in b'{}[]"\\:,1\n\0\xff'), b"//", b"/*", b"*/", b"NaN", b'"a":']
+PARTS = [
+    *(bytes([mark]) for mark in b'{}[]"\\:,1\n\0\xff'),
+    b"//",
+    b"/*",
+    b"*/",
+    b"NaN",
+    b'"a":',
+]
 PLACES = [b'"a": 1 %b', b"/*%b*/", b"//%b\n"]
 
 
@@ -252,7 +265,9 @@ def test_a_table_comes_out_again(text: str) -> None:
 
 def test_a_table_goes_with_its_own_lines_alone() -> None:
     """A changed table is removed with its sub-tables; what follows stays, with its comment."""
-    rest = b'\n# other\n[mcp_servers.o]\ncommand = "x"\n[mcp_servers.xscore-two]\ncommand = "y"\n'
+    rest = (
+        b'\n# other\n[mcp_servers.o]\ncommand = "x"\n[mcp_servers.xscore-two]\ncommand = "y"\n'
+    )
     source = (
         add_table(b"a = 1\n", TABLE, BODY, FILE)
         + b'cwd = "/x"\n\n[mcp_servers.xscore.env]\nA = "b"\n'
@@ -279,7 +294,8 @@ def test_toml_that_cannot_take_a_table_is_refused(text: str, message: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ['[mcp_servers]\nxscore = {command = "xscore"}\n', '[mcp_servers."xscore"]\na = 1\n']
+    "text",
+    ['[mcp_servers]\nxscore = {command = "xscore"}\n', '[mcp_servers."xscore"]\na = 1\n'],
 )
 def test_a_table_written_otherwise_is_left_to_its_owner(text: str) -> None:
     """An entry of our name in another form is neither doubled nor removed."""

@@ -43,7 +43,10 @@ HOOKS = 3
 DEADLINE_S, READING_S = 20.0, 2.0
 """A turn's deadline here, and how long a hook waits for its message."""
 
-SCRIPT = {"default": 0.05, "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}]}
+SCRIPT = {
+    "default": 0.05,
+    "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +77,11 @@ def test_what_is_relevant_joins_the_prompt_once(root: Path) -> None:
     session twice."""
     first = added(run_hook("prompt", message(root)))
     assert first.startswith("xscore judged all ")
-    assert "\ncart.py:1-3  0.9" in first and "sums prices" in first and "return sum(items)" in first
+    assert (
+        "\ncart.py:1-3  0.9" in first
+        and "sums prices" in first
+        and "return sum(items)" in first
+    )
     assert "parse.py" not in first
     assert added(run_hook("prompt", message(root))) == ""
     assert added(run_hook("prompt", message(root, session_id="another"))) == first
@@ -309,7 +316,9 @@ def test_an_agent_that_reads_nothing_is_not_waited_for(
 
 
 @pytest.mark.verify
-def test_a_busy_machine_gets_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_gets_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With six processes spinning on its core a keyless hook still adds its places, before the
     agent stops waiting."""
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", "lexical")
@@ -336,7 +345,9 @@ def test_a_busy_machine_gets_what_there_is(tmp_path: Path, monkeypatch: pytest.M
                 attempt.needs(not late, f"{late} of {HOOKS} prompts got nothing")
 
 
-@pytest.mark.parametrize("event", ["pre-tool", pytest.param("prompt", marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    "event", ["pre-tool", pytest.param("prompt", marks=pytest.mark.verify)]
+)
 def test_half_a_compiled_file_is_passed_over(root: Path, tmp_path: Path, event: str) -> None:
     """As a full disk leaves it: the sources are read instead."""
     copy = tmp_path / "copy"

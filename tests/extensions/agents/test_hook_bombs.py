@@ -15,7 +15,10 @@ from tests.extensions.agents.hook_process import FILES, added, build_index, mess
 from tests.indexer.bombs import BOMBS
 from tests.waiting import slower_attempts
 
-SCRIPT = {"default": 0.05, "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}]}
+SCRIPT = {
+    "default": 0.05,
+    "rules": [{"entity": "total", "score": 0.9, "reason": "sums prices"}],
+}
 ADDRESS_SPACE = 2 << 30
 DEADLINE_S = 3.0
 WIDE_DEADLINE_S = 30.0
@@ -100,5 +103,6 @@ def test_no_event_waits_for_a_bomb(
             root = make_bombed(tmp_path / f"repo_{attempt.number}")
             longest_s = max(run_measured(event, root) for _ in range(3))
             attempt.needs(
-                longest_s < DEADLINE_S + LATE_S * attempt.slowness, f"one took {longest_s:.1f} s"
+                longest_s < DEADLINE_S + LATE_S * attempt.slowness,
+                f"one took {longest_s:.1f} s",
             )

@@ -140,7 +140,9 @@ def test_what_the_deadline_left_is_found_by_the_next_prompt(
             shown = json.loads(xscore(root, "history", "show", "--json"))
             assert shown["coverage"]["judged"] == 0
             # And the start of Python, before its clock runs, which takes longer on a busy machine.
-            attempt.needs(took_s < deadline_s + 1.0 + 2 * start_s, f"the hook took {took_s:.1f} s")
+            attempt.needs(
+                took_s < deadline_s + 1.0 + 2 * start_s, f"the hook took {took_s:.1f} s"
+            )
 
 
 def test_a_host_that_is_down_leaves_words_alone(

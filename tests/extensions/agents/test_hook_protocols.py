@@ -175,7 +175,9 @@ def test_what_a_person_types_is_the_task(prompt: str, task: str) -> None:
 
 def test_a_long_prompt_keeps_both_ends_and_a_sub_agent_asks_nothing() -> None:
     """A pasted log is shortened in the middle; a sub-agent's prompts belong to its caller."""
-    task = spoken_task(HookMessage(prompt="why this?\n" + "log line\n" * 5_000 + "KeyError: cart"))
+    task = spoken_task(
+        HookMessage(prompt="why this?\n" + "log line\n" * 5_000 + "KeyError: cart")
+    )
     assert len(task) < 8_100
     assert task.startswith("why this?") and task.endswith("KeyError: cart")
     assert spoken_task(HookMessage(prompt="fix the parser", agent_id="a1")) == ""
@@ -184,7 +186,18 @@ def test_a_long_prompt_keeps_both_ends_and_a_sub_agent_asks_nothing() -> None:
 def test_sessions_have_safe_and_different_threads() -> None:
     """A thread's name has safe characters and a bounded length, and different sessions never share
     one."""
-    session_ids = ["abc-1", "a/../b", "a b", "a?b", "x" * 64, "x" * 65, "x" * 500, "é", "", "\n"]
+    session_ids = [
+        "abc-1",
+        "a/../b",
+        "a b",
+        "a?b",
+        "x" * 64,
+        "x" * 65,
+        "x" * 500,
+        "é",
+        "",
+        "\n",
+    ]
     names = [thread_name("codex", session_id) for session_id in session_ids]
     assert len(set(names)) == len(names)
     assert all(

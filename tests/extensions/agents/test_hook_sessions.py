@@ -78,20 +78,26 @@ def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
     """The branch's latest session counts, an agent's too; other branches are ignored; it appears
     only once."""
     work_on(store, "fix the cart", thread="codex-1", now=1_700_000_000.0)
-    work_on(store, "round the prices", thread="claude-code-2", file="cart.py", now=1_700_000_100.0)
+    work_on(
+        store, "round the prices", thread="claude-code-2", file="cart.py", now=1_700_000_100.0
+    )
     text = added(
         run_hook("session-start", message(store.root.path, "SessionStart", source="startup"))
     )
     assert "You were working on “round the prices”. Last file: cart.py." in text
     assert "fix the cart" not in text
     assert (
-        added(run_hook("session-start", message(store.root.path, "SessionStart", source="resume")))
+        added(
+            run_hook("session-start", message(store.root.path, "SessionStart", source="resume"))
+        )
         == ""
     )
     git(store.root.path, "checkout", "-qb", "other")
     resumed = message(store.root.path, "SessionStart", source="resume", session_id="s4")
     assert added(run_hook("session-start", resumed)) == ""  # it has its own transcript
-    start_elsewhere = message(store.root.path, "SessionStart", source="startup", session_id="s3")
+    start_elsewhere = message(
+        store.root.path, "SessionStart", source="startup", session_id="s3"
+    )
     assert added(run_hook("session-start", start_elsewhere)) == ""
 
 
@@ -103,7 +109,9 @@ def test_a_sub_agent_hears_what_the_session_has_heard(store: Store) -> None:
     )
     assert "round the prices" in start
     for agent_id in ("a1", "a2"):
-        begun = message(store.root.path, "SubagentStart", agent_id=agent_id, agent_type="Explore")
+        begun = message(
+            store.root.path, "SubagentStart", agent_id=agent_id, agent_type="Explore"
+        )
         assert added(run_hook("subagent-start", begun)) == start
 
 
@@ -125,7 +133,9 @@ def test_open_failures_and_decisions_of_its_files_are_told(store: Store) -> None
     """Failures that name a changed file are shown, resolved ones and other files not, in the same
     bytes."""
     record_failure(
-        store, text="pytest cart.py\nKeyError: 'price'", details=MemoryDetails(paths=("cart.py",))
+        store,
+        text="pytest cart.py\nKeyError: 'price'",
+        details=MemoryDetails(paths=("cart.py",)),
     )
     fixed = MemoryDetails(paths=("cart.py",), resolution="use get")
     record_failure(store, text="make lint\nE501 in cart.py", details=fixed)
@@ -134,7 +144,9 @@ def test_open_failures_and_decisions_of_its_files_are_told(store: Store) -> None
         text="pytest parse.py\nValueError: header",
         details=MemoryDetails(paths=("parse.py",)),
     )
-    remember(store, Statement(kind=Kind.DECISION, text="Prices in cart.py are integers of cents."))
+    remember(
+        store, Statement(kind=Kind.DECISION, text="Prices in cart.py are integers of cents.")
+    )
     assert render_recap(store, git=True) == ""
     (store.root.path / "cart.py").write_text("total = sum\n")
     text = render_recap(store, git=True)
@@ -149,7 +161,9 @@ def test_a_recap_is_bounded_and_fenced(store: Store) -> None:
     for number in range(40):
         remember(
             store,
-            Statement(kind=Kind.DECISION, text=f"Decision {number} on cart.py. " + "word " * 60),
+            Statement(
+                kind=Kind.DECISION, text=f"Decision {number} on cart.py. " + "word " * 60
+            ),
         )
     text = render_recap(store, git=False)
     assert len(text.encode()) <= MAX_CHARS
@@ -165,7 +179,12 @@ def transcript(root: Path, *, path: Path) -> Path:
         "content": [{"type": "text", "text": "In cart.py::total, with sum()."}],
     }
     records = [
-        {**common, "type": "user", "uuid": "u1", "message": {"role": "user", "content": QUESTION}},
+        {
+            **common,
+            "type": "user",
+            "uuid": "u1",
+            "message": {"role": "user", "content": QUESTION},
+        },
         {**common, "type": "assistant", "uuid": "u2", "message": answer},
     ]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -191,7 +210,9 @@ def test_the_exchange_is_remembered_before_its_compaction(store: Store, tmp_path
     """What the log has is kept before the agent drops it, and nothing is said: the event takes no
     text."""
     log = transcript(store.root.path, path=tmp_path / "logs" / "5f0c1b7e-1.jsonl")
-    compaction = message(store.root.path, "PreCompact", transcript_path=str(log), trigger="auto")
+    compaction = message(
+        store.root.path, "PreCompact", transcript_path=str(log), trigger="auto"
+    )
     assert run_hook("pre-compact", compaction).stdout == b""
     assert len(memory_rows.select_memories(store.connection, "kind = 'exchange'", ())) == 1
 
@@ -200,7 +221,9 @@ def test_the_exchange_of_gemini_is_remembered_from_its_message(store: Store) -> 
     """Its message holds prompt and reply: they become a memory of the session, once however often
     they are sent."""
     spoken = {"prompt": QUESTION, "prompt_response": "In cart.py::total, with sum()."}
-    stop = message(store.root.path, "AfterAgent", transcript_path="/nowhere/session.json", **spoken)
+    stop = message(
+        store.root.path, "AfterAgent", transcript_path="/nowhere/session.json", **spoken
+    )
     for _ in range(2):
         assert run_hook("stop", stop).returncode == 0
     thread = (thread_name("gemini", stop["session_id"]),)
@@ -302,7 +325,9 @@ def test_hooks_that_end_at_once_lose_nothing(
         list(pool.map(end, range(40)))
     state = read_hook_state(path)
     assert [
-        number for number in range(40) if not was_given(state, f"s{number % 8}", f"text {number}")
+        number
+        for number in range(40)
+        if not was_given(state, f"s{number % 8}", f"text {number}")
     ] == []
 
 

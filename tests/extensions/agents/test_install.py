@@ -24,12 +24,16 @@ ALL = [(client, scope) for client in CLIENTS for scope in SCOPES]
 def files_of(*folders: Path) -> dict[Path, bytes]:
     """Return every file below, except git's and the store's."""
     files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
-    return {path: path.read_bytes() for path in files if not {".git", ".xscore"} & set(path.parts)}
+    return {
+        path: path.read_bytes() for path in files if not {".git", ".xscore"} & set(path.parts)
+    }
 
 
 def install(xscore: Run, project: Path, client: str, scope: str, *options: str) -> str:
     """Run the command; it must succeed."""
-    done = xscore("agent", "install", "--client", client, "--scope", scope, *options, cwd=project)
+    done = xscore(
+        "agent", "install", "--client", client, "--scope", scope, *options, cwd=project
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -54,11 +58,15 @@ def test_from_nothing_and_back_to_nothing(
     assert files_of(own_home, project) == {}
     install(xscore, project, client, scope, "--write")
     written = files_of(own_home, project)
-    assert all(path.is_relative_to(own_home if scope == "user" else project) for path in written)
+    assert all(
+        path.is_relative_to(own_home if scope == "user" else project) for path in written
+    )
     assert all(f"+++ {path}" in shown for path in written)
     assert install(xscore, project, client, scope, "--write") == ""
     assert files_of(own_home, project) == written
-    install(xscore, project, client, scope, "--remove", *(["--write"] if scope == "user" else []))
+    install(
+        xscore, project, client, scope, "--remove", *(["--write"] if scope == "user" else [])
+    )
     assert files_of(own_home, project) == {}
     assert list(project.iterdir()) == [project / ".git"]
 
@@ -73,7 +81,9 @@ def test_what_the_agent_reads(
     install(xscore, project, client, scope, "--write")
     base, form = (own_home if scope == "user" else project), CLIENTS[client]
     document = json.loads((base / form.hooks_file).read_bytes())
-    servers_file = base / (form.user_servers_file if scope == "user" else form.project_servers_file)
+    servers_file = base / (
+        form.user_servers_file if scope == "user" else form.project_servers_file
+    )
     text = servers_file.read_text()
     servers = (
         tomllib.loads(text)["mcp_servers"]
@@ -107,7 +117,9 @@ def test_a_project_names_the_full_path_where_only_a_virtual_environment_has_xsco
     install(xscore, project, client, "project", "--write")
     program = str(Path(sys.executable).with_name("xscore"))
     written = files_of(project)
-    assert all(program.encode() in data for path, data in written.items() if b"hook prompt" in data)
+    assert all(
+        program.encode() in data for path, data in written.items() if b"hook prompt" in data
+    )
     (on_path.parent / "pyvenv.cfg").unlink()
     install(xscore, project, client, "project", "--remove")
     assert files_of(project) == {}
@@ -149,7 +161,9 @@ def test_a_file_in_use_keeps_what_is_in_it(xscore: Run, project: Path, own_home:
     both ways."""
     settings, state = own_home / ".claude/settings.json", own_home / ".claude.json"
     settings.parent.mkdir()
-    settings.write_text('{\n  "model": "opus", // mine\n  "hooks": {"Stop": [{"hooks": []}]}\n}\n')
+    settings.write_text(
+        '{\n  "model": "opus", // mine\n  "hooks": {"Stop": [{"hooks": []}]}\n}\n'
+    )
     state.write_text('{"oauthAccount": {"token": "t"}, "mcpServers": {}}')
     state.chmod(0o600)
     skill = own_home / ".claude/skills/xscore/SKILL.md"
@@ -188,7 +202,9 @@ def test_after_a_move_the_new_program_is_called(
     assert not [path for path, data in files_of(own_home).items() if b"/old/bin" in data]
     for path, data in files_of(own_home).items():
         path.write_bytes(
-            data.replace(program, b"/old/bin/xscore").replace(b'"mcp"', b'"mcp", "--tools", "all"')
+            data.replace(program, b"/old/bin/xscore").replace(
+                b'"mcp"', b'"mcp", "--tools", "all"'
+            )
         )
     install(xscore, project, client, "user", "--write")
     kept = [data for data in files_of(own_home).values() if b"/old/bin" in data]
@@ -299,7 +315,9 @@ def test_no_key_is_written_or_shown(xscore: Run, project: Path, own_home: Path) 
     shown change."""
     key = "sk-proj-" + "Ab3dEf6hIj9lMn2pQr5t" * 2
     (project / ".mcp.json").write_text(
-        json.dumps({"mcpServers": {"other": {"command": "x", "env": {"API_KEY": key}}}}, indent=1)
+        json.dumps(
+            {"mcpServers": {"other": {"command": "x", "env": {"API_KEY": key}}}}, indent=1
+        )
     )
     for client, scope in ALL:
         for mode in ("--print", "--write"):
@@ -309,7 +327,9 @@ def test_no_key_is_written_or_shown(xscore: Run, project: Path, own_home: Path) 
                 environ={"OPENAI_API_KEY": key},
             )
             assert key not in done.stdout + done.stderr
-    holding = [path for path, data in files_of(own_home, project).items() if key.encode() in data]
+    holding = [
+        path for path, data in files_of(own_home, project).items() if key.encode() in data
+    ]
     assert holding == [project / ".mcp.json"]
 
 
@@ -362,7 +382,9 @@ def test_the_list_says_who_knows_xscore(xscore: Run, project: Path, own_home: Pa
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_page_can_be_followed(client: str, xscore: Run, project: Path, own_home: Path) -> None:
+def test_the_page_can_be_followed(
+    client: str, xscore: Run, project: Path, own_home: Path
+) -> None:
     """Each command of an agent's page works in a clean home, and the last one restores the initial
     state."""
     page = (Path(__file__).parents[3] / "docs/agents" / f"{client}.md").read_text("utf-8")
@@ -375,11 +397,17 @@ def test_the_page_can_be_followed(client: str, xscore: Run, project: Path, own_h
             done = xscore(*shlex.split(line, comments=True)[1:], cwd=project)
             assert done.returncode == 0, done.stderr
             is_installed.append(
-                bool(json.loads(xscore("agent", "list", "--json", cwd=project).stdout)["installed"])
+                bool(
+                    json.loads(xscore("agent", "list", "--json", cwd=project).stdout)[
+                        "installed"
+                    ]
+                )
             )
     assert is_installed == [False, True, True, False]
     after = files_of(own_home, project)
-    assert {path: data for path, data in after.items() if path.parent.name != "xscore"} == before
+    assert {
+        path: data for path, data in after.items() if path.parent.name != "xscore"
+    } == before
 
 
 def test_a_folder_of_an_unknown_user_is_named(
@@ -409,5 +437,7 @@ def test_an_empty_file_and_a_byte_order_mark_are_no_obstacle(
     written = json.loads((project / ".mcp.json").read_text("utf-8-sig"))
     assert SERVER in written["mcpServers"]
     install(xscore, project, "claude-code", "project", "--remove")
-    remaining = (project / ".mcp.json").read_bytes() if (project / ".mcp.json").exists() else b""
+    remaining = (
+        (project / ".mcp.json").read_bytes() if (project / ".mcp.json").exists() else b""
+    )
     assert remaining == (before if b"other" in before else b"")

@@ -44,7 +44,10 @@ def assert_unseen_is_gone(text: str) -> None:
 def poisoned(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A repository whose names, code and memories hold one of each kind, and a judge whose reasons
     do."""
-    script = {"default": 0.9, "rules": [{"entity": "*", "score": 0.9, "reason": f"sums {SAID}"}]}
+    script = {
+        "default": 0.9,
+        "rules": [{"entity": "*", "score": 0.9, "reason": f"sums {SAID}"}],
+    }
     (tmp_path / "script.json").write_text(json.dumps(script))
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", f"scripted:{tmp_path / 'script.json'}")
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "20")
@@ -61,7 +64,9 @@ def poisoned(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         remember(
             store,
             Statement(
-                kind=Kind.DECISION, text=f"Prices in shop/cart.py are cents. {SAID}", because=SAID
+                kind=Kind.DECISION,
+                text=f"Prices in shop/cart.py are cents. {SAID}",
+                because=SAID,
             ),
         )
         record_failure(
@@ -75,7 +80,9 @@ def poisoned(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 async def _asked(root: Path) -> Answer:
     settings = Settings(judge=JudgeSettings(model="lexical"))
     async with Pipeline.open(root, settings) as pipeline:
-        return await pipeline.ask(Turn(task=f"{TASK} {SAID}", file=f"shop/{NAME}.py"), answer=False)
+        return await pipeline.ask(
+            Turn(task=f"{TASK} {SAID}", file=f"shop/{NAME}.py"), answer=False
+        )
 
 
 def test_hooks_add_nothing_unseen(poisoned: Path) -> None:
@@ -85,7 +92,9 @@ def test_hooks_add_nothing_unseen(poisoned: Path) -> None:
     """
     asyncio.run(_asked(poisoned))
     (poisoned / "shop" / "cart.py").write_text("changed = 1\n")
-    recap = added(run_hook("session-start", message(poisoned, "SessionStart", source="startup")))
+    recap = added(
+        run_hook("session-start", message(poisoned, "SessionStart", source="startup"))
+    )
     assert (
         "You were working on" in recap
         and "Last file: " in recap
@@ -110,10 +119,12 @@ def _texts(client: RawClient) -> list[str]:
     wrong = client.answer(client.call({"memory": f"m_{SAID}"}, name="explain"))["result"]
     outside = client.answer(client.call({"task": TASK, "paths": [f"../{NAME}"]}))["result"]
     assert wrong["isError"] and outside["isError"]
-    remembered = client.answer(client.call({"text": f"Prices are cents {SAID}"}, name="remember"))[
+    remembered = client.answer(
+        client.call({"text": f"Prices are cents {SAID}"}, name="remember")
+    )["result"]
+    receipt = client.ask("resources/read", {"uri": context["_meta"]["xscore"]["receipt"]})[
         "result"
     ]
-    receipt = client.ask("resources/read", {"uri": context["_meta"]["xscore"]["receipt"]})["result"]
     for failed in (wrong, outside):  # it may repeat what the agent wrote, escaped
         assert unsafe_in(failed["content"][0]["text"]) == []
     return [

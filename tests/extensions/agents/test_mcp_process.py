@@ -40,7 +40,9 @@ def shop(make_repo: MakeRepo) -> Iterator[Path]:
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+@pytest.mark.parametrize(
+    ("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")]
+)
 async def test_the_official_client_is_served_in_both_eras(
     shop: Path, tmp_path: Path, mode: str, version: str
 ) -> None:
@@ -121,7 +123,10 @@ def test_a_request_that_is_too_long_is_refused(shop: Path, at: str) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    ["leaves", *(pytest.param(name, marks=pytest.mark.verify) for name in ("SIGTERM", "SIGKILL"))],
+    [
+        "leaves",
+        *(pytest.param(name, marks=pytest.mark.verify) for name in ("SIGTERM", "SIGKILL")),
+    ],
 )
 def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
     shop: Path, tmp_path: Path, how: str
@@ -157,7 +162,8 @@ def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
     environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
     with started(shop, "--judge", script(tmp_path, latency_s=0.5), **environ) as (client, _):
         client.initialize()
-        client.answer(client.call({"task": "Anything", "paths": ["README.md"]}))  # makes the index
+        # Makes the index.
+        client.answer(client.call({"task": "Anything", "paths": ["README.md"]}))
         result = client.answer(client.call({"task": TASK, "deadline_s": 2}))["result"]
         assert result["_meta"]["xscore"]["coverage"]["unjudged"] > 0
         assert "the rest is being judged" in result["content"][0]["text"]

@@ -70,10 +70,13 @@ def test_context_brings_what_is_relevant_and_a_receipt(shop: Path, tmp_path: Pat
         assert "Hello" not in text
         assert about["coverage"]["unjudged"] == 0
         assert [row["path"] for row in about["kept"]] == ["shop/cart.py"] * len(about["kept"])
-        receipt = client.ask("resources/read", {"uri": about["receipt"]})["result"]["contents"][0]
+        receipt = client.ask("resources/read", {"uri": about["receipt"]})["result"]["contents"][
+            0
+        ]
         assert json.loads(receipt["text"])["turn_id"] == about["turn"]
         assert (
-            client.ask("resources/read", {"uri": "xscore://turn/t_00"})["error"]["code"] == -32002
+            client.ask("resources/read", {"uri": "xscore://turn/t_00"})["error"]["code"]
+            == -32002
         )
         foreign = client.ask("resources/read", {"uri": "file:///etc/passwd"})
         assert foreign["error"]["code"] == -32002
@@ -215,7 +218,10 @@ def test_a_cancelled_call_is_never_answered_and_what_was_paid_is_kept(
     slow = script(tmp_path, latency_s=0.3)
     with served(shop, judge__model=slow, judge__pack_size=1, judge__concurrency=1) as client:
         client.initialize()
-        at_work, waiting = client.call_until_judged(TASK), client.call({"task": "Something else"})
+        at_work, waiting = (
+            client.call_until_judged(TASK),
+            client.call({"task": "Something else"}),
+        )
         assert client.ask("ping")["result"] == {}
         client.send("notifications/cancelled", {"requestId": waiting})
         client.send("notifications/cancelled", {"requestId": at_work, "reason": "enough"})

@@ -68,7 +68,9 @@ def test_variables_that_a_project_sets_for_an_agent_are_told(
     place.write_text(_planted(file, {"NODE_ENV": "test"}))
     assert (
         " sets "
-        not in xscore("agent", "install", "--client", client, "--scope", scope, cwd=project).stderr
+        not in xscore(
+            "agent", "install", "--client", client, "--scope", scope, cwd=project
+        ).stderr
     )
 
 
@@ -79,7 +81,8 @@ def test_a_file_of_secrets_that_came_with_the_repository_is_told(
     (project / ".env").write_text("OPENAI_BASE_URL=http://evil.invalid\n")
     (project / ".env").chmod(0)
     assert (
-        ".env came with" not in xscore("agent", "install", "--client", "gemini", cwd=project).stderr
+        ".env came with"
+        not in xscore("agent", "install", "--client", "gemini", cwd=project).stderr
     )
     (project / ".env").chmod(0o600)
     git(project, "add", ".env")

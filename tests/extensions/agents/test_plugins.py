@@ -62,7 +62,9 @@ def test_the_files_are_those_of_the_table() -> None:
         "run `make docs`"
     )
     below = {
-        str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / FOLDER).rglob("*") if path.is_file()
+        str(path.relative_to(CHECKOUT))
+        for path in (CHECKOUT / FOLDER).rglob("*")
+        if path.is_file()
     }
     assert below <= FILES.keys()
 
@@ -185,6 +187,11 @@ def test_the_client_itself_takes_its_plugin(program: str, arguments: list[str]) 
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     done = subprocess.run(
-        [program, *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False
+        [program, *arguments],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -32,7 +32,8 @@ wire_api = "responses"
 trust_level = "trusted"
 """
 GEMINI_SETTINGS = (
-    '{"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}}}'
+    '{"security": {"auth": {"selectedType": "gemini-api-key"}, '
+    '"folderTrust": {"enabled": false}}}'
 )
 COMMANDS = {
     "claude-code": ["claude", "-p", TASK],
@@ -119,7 +120,11 @@ def _messages() -> list[dict[str, Any]]:
             "type": "message_start",
             "message": {**message, "usage": {"input_tokens": 1, "output_tokens": 1}},
         },
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": ""},
+        },
         {
             "type": "content_block_delta",
             "index": 0,

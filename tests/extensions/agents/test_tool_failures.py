@@ -89,9 +89,12 @@ def repeat(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [edit, edit_elsewhere, commit, install_package, start_server, fail_otherwise, repeat]
+    "change",
+    [edit, edit_elsewhere, commit, install_package, start_server, fail_otherwise, repeat],
 )
-def test_what_changed_meanwhile_is_not_denied(root: Path, change: Callable[[Path], None]) -> None:
+def test_what_changed_meanwhile_is_not_denied(
+    root: Path, change: Callable[[Path], None]
+) -> None:
     """After an edit, a commit, another command or a success of its own the command runs."""
     fail(root)
     change(root)
@@ -218,7 +221,9 @@ def test_what_the_tree_does_not_decide_is_never_denied(
 @pytest.mark.parametrize(
     "fields", [{"is_interrupt": True}, {"error": "Exit code 137\nKilled"}, {"error": 3}]
 )
-def test_what_is_no_failure_of_the_call_is_not_noted(root: Path, fields: dict[str, Any]) -> None:
+def test_what_is_no_failure_of_the_call_is_not_noted(
+    root: Path, fields: dict[str, Any]
+) -> None:
     """The user's interruption, a signal, or no text."""
     message = call_message(root, hook_event_name="PostToolUseFailure", error=ERROR) | fields
     run_line("tool-failed", message)
@@ -229,7 +234,9 @@ def test_what_is_no_failure_of_the_call_is_not_noted(root: Path, fields: dict[st
 def test_a_code_that_no_signal_has_is_a_failure(root: Path, code: int) -> None:
     """Programs end with codes above those of signals: tox with 254, PHP with 255."""
     error = f"Exit code {code}\n{ERROR}"
-    run_line("tool-failed", call_message(root, hook_event_name="PostToolUseFailure", error=error))
+    run_line(
+        "tool-failed", call_message(root, hook_event_name="PostToolUseFailure", error=error)
+    )
     assert "KeyError" in denial(root)
 
 
@@ -286,10 +293,14 @@ def test_what_helped_is_told_with_the_next_failure(root: Path) -> None:
     with own_store(root) as store:
         failure = record_failure(store, text=f"{COMMAND}\n{ERROR}").memory
     assert fail(root) == ""
-    edited = call_message(root, tool_name="Edit", tool_input={"file_path": str(root / "cart.py")})
+    edited = call_message(
+        root, tool_name="Edit", tool_input={"file_path": str(root / "cart.py")}
+    )
     run_hook("post-edit", {**edited, "hook_event_name": "PostToolUse"})
     succeed(root)
-    run_hook("stop", {**call_message(root), "hook_event_name": "Stop", "prompt_response": "Done."})
+    run_hook(
+        "stop", {**call_message(root), "hook_event_name": "Stop", "prompt_response": "Done."}
+    )
     with own_store(root) as store:
         (fixed,) = memory_rows.select_memories(store.connection, "kind = 'failure'", ())
     assert fixed.id == failure.id and "cart.py" in fixed.details.resolution
@@ -345,7 +356,9 @@ def test_an_edit_that_failed_is_denied_until_its_file_changes(root: Path) -> Non
     failed = gemini_message(root, output="", code=0) | {
         "tool_name": "replace",
         "tool_input": arguments,
-        "tool_response": {"error": {"message": "Could not find an exact match for 'old_string'"}},
+        "tool_response": {
+            "error": {"message": "Could not find an exact match for 'old_string'"}
+        },
     }
     run_line("post-tool", failed, client="gemini")
     before = failed | {"hook_event_name": "BeforeTool"}
@@ -394,7 +407,9 @@ def test_how_a_command_of_codex_ended_is_read_from_its_log(root: Path, tmp_path:
         transcript_path=log,
         tool_use_id="c1",
     )
-    succeeded = codex_log(tmp_path / "rollout-2.jsonl", started, {"item": {**item, "exit_code": 0}})
+    succeeded = codex_log(
+        tmp_path / "rollout-2.jsonl", started, {"item": {**item, "exit_code": 0}}
+    )
     run_line("post-tool", failed | {"transcript_path": succeeded}, client="codex")
     assert not Path(file_of(str(root))).exists()
     run_line("post-tool", failed, client="codex")

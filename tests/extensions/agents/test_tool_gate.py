@@ -76,7 +76,9 @@ def note(root: Path, loaded: LoadedSettings, command: str, session: str = "s1") 
     state_file = root.parent / "hooks.json"
     message = read_message(data)
     note_failure(
-        HookCall(message, "claude-code", thread, find_root(root), loaded, state_file, data, print)
+        HookCall(
+            message, "claude-code", thread, find_root(root), loaded, state_file, data, print
+        )
     )
 
 
@@ -86,8 +88,26 @@ def is_denied(root: Path, command: str, session: str = "s1", **fields: Any) -> b
     return bool(answer_before(message, "claude-code"))
 
 
-PROGRAMS = ("npm run", "pytest", "cargo test", "make", "go test ./...", "python3", "git", "./build")
-ARGUMENTS = ("-v", "--all", "src/a.py", "tests", "-k name", "2>&1 | tail -20", "&& echo ok", "-x")
+PROGRAMS = (
+    "npm run",
+    "pytest",
+    "cargo test",
+    "make",
+    "go test ./...",
+    "python3",
+    "git",
+    "./build",
+)
+ARGUMENTS = (
+    "-v",
+    "--all",
+    "src/a.py",
+    "tests",
+    "-k name",
+    "2>&1 | tail -20",
+    "&& echo ok",
+    "-x",
+)
 
 
 def clean_commands(seed: int) -> Iterator[str]:
@@ -131,7 +151,9 @@ def test_a_session_is_denied_only_what_failed_last_and_unchanged(
                 note(root, loaded, command, session)
                 deniable = {command}
             case "read":
-                note_success(call_message(root, "git status", session_id=session), "claude-code")
+                note_success(
+                    call_message(root, "git status", session_id=session), "claude-code"
+                )
             case "edit":
                 (root / "cart.py").write_text(f"step = {step}\n")
                 deniable = set()
@@ -221,9 +243,12 @@ def test_a_planted_record_is_not_believed(
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "[]", '{"root": 3}', '{"actions": [{"key": 3}, 7, {"at": "x"}]}', "\0" * 99]
+    "damage",
+    ["", "{", "[]", '{"root": 3}', '{"actions": [{"key": 3}, 7, {"at": "x"}]}', "\0" * 99],
 )
-def test_a_damaged_record_counts_as_none(damage: str, root: Path, loaded: LoadedSettings) -> None:
+def test_a_damaged_record_counts_as_none(
+    damage: str, root: Path, loaded: LoadedSettings
+) -> None:
     """Half a file, as a kill or a full disk may leave it, denies nothing and is replaced."""
     note(root, loaded, COMMAND)
     place = Path(file_of(str(root)))
@@ -253,7 +278,9 @@ def test_what_cannot_be_noted_is_not_denied(root: Path, loaded: LoadedSettings) 
     assert denial(root) != ""
 
 
-def test_a_clock_that_was_set_back_makes_nothing_old(root: Path, loaded: LoadedSettings) -> None:
+def test_a_clock_that_was_set_back_makes_nothing_old(
+    root: Path, loaded: LoadedSettings
+) -> None:
     """A failure of tomorrow is denied today and kept; one of last month is forgotten."""
     note(root, loaded, COMMAND)
     note_success(call_message(root, "git status"), "claude-code")

@@ -85,7 +85,9 @@ async def test_it_finishes_a_turn_that_a_hook_left(
     host.latency_s = 0.0
     assert wake_background(find_root(flock))
     assert status(flock).pid == process.pid
-    wait_until(lambda: rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
+    wait_until(
+        lambda: rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    )
     second = watch()
     _, printed = second.communicate(timeout=100)
     assert second.returncode == 2
@@ -106,7 +108,9 @@ async def test_once_judges_what_changed_and_ends(
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 
 
-async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: DecisionServer) -> None:
+async def test_a_stop_has_what_was_edited_judged_again(
+    flock: Path, host: DecisionServer
+) -> None:
     """The process woken by an agent's stop judges the change, and another wake has nothing to
     do."""
     await ask_within(flock, None)
@@ -131,9 +135,9 @@ def test_what_the_index_ignores_wakes_nothing(flock: Path) -> None:
     assert [_is_indexed([os.fspath(flock / name)], root, indexed_paths) for name in counts] == [
         True
     ] * 4
-    assert [_is_indexed([os.fspath(flock / name)], root, indexed_paths) for name in ignored] == [
-        False
-    ] * 3
+    assert [
+        _is_indexed([os.fspath(flock / name)], root, indexed_paths) for name in ignored
+    ] == [False] * 3
 
 
 def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

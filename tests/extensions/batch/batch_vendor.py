@@ -38,7 +38,11 @@ from xscore.settings import (
 from xscore.settings.model import BatchSettings
 from xscore.store.opening import connect_store
 
-SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
+SCORES = {
+    "shop/prices.py::total": 95,
+    "shop/prices.py::discount": 80,
+    "shop/cart.py::Cart.add": 75,
+}
 VENDORS = ("openai", "anthropic")
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
 Server = OpenAIBatchServer | AnthropicBatchServer
@@ -100,7 +104,9 @@ class BatchVendor(Struct):
     async def advance(self, root: Path, job: str, **how: Any) -> JobStatus:
         """Take the job one pass further, with connections and a store of its own."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
-            return await advance_job(pipeline.store, self.settings, job, clock=self.clock, **how)
+            return await advance_job(
+                pipeline.store, self.settings, job, clock=self.clock, **how
+            )
 
     def stop(self, root: Path, job: str) -> None:
         """Cancel the job in the store, as another process does."""
@@ -131,7 +137,9 @@ def settings_at(vendor: str, url: str, **groups: dict[str, Any]) -> Settings:
         ),
         primary=PrimarySettings(model=model),
         openai=OpenAISettings(base_url=url) if vendor == "openai" else OpenAISettings(),
-        anthropic=AnthropicSettings(base_url=url) if vendor == "anthropic" else AnthropicSettings(),
+        anthropic=AnthropicSettings(base_url=url)
+        if vendor == "anthropic"
+        else AnthropicSettings(),
         batch=validate_group(BatchSettings, groups.get("batch", {})),
         budget=validate_group(BudgetSettings, groups.get("budget", {})),
     )

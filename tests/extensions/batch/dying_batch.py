@@ -114,7 +114,9 @@ async def live(life: JobRun) -> None:
     async with Pipeline.open(life.root, settings, clock=clock) as pipeline:
         store = pipeline.store
         _watch(
-            store.connection, before=dies.get("commit before", 0), after=dies.get("commit after", 0)
+            store.connection,
+            before=dies.get("commit before", 0),
+            after=dies.get("commit after", 0),
         )
         job = job_rows.read_job(store.connection, life.job)
         host = mortal(

@@ -88,7 +88,9 @@ async def misplaced(
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
         store, judge = pipeline.store, sharing_prompts(pipeline.parts.judge)
-        candidates = {candidate.content_hash: candidate for candidate in store.fetch().candidates}
+        candidates = {
+            candidate.content_hash: candidate for candidate in store.fetch().candidates
+        }
         texts = store.texts(list(candidates.values()))
         for question in questions.all:
             key = turn_key(turn_block(Turn(task=question.task)))

@@ -97,7 +97,9 @@ async def test_a_lost_create_is_found_before_another_is_made(
     assert (first.sent, first.batches[0].state, either_vendor.book.created) == (2, "marked", 1)
     second = await either_vendor.advance(shop, job)
     assert either_vendor.book.created == 1
-    assert second.batches[0].state == ("created" if either_vendor.name == "openai" else "marked")
+    assert second.batches[0].state == (
+        "created" if either_vendor.name == "openai" else "marked"
+    )
     assert is_whole(await either_vendor.finish(shop, job)) and either_vendor.book.created == 1
 
 
@@ -144,7 +146,9 @@ async def test_three_tries_and_a_request_is_lost_for_its_cause(
     assert cause.startswith("provider: it was not run in time")
 
 
-async def test_the_ladder_is_climbed_over_batches(shop: Path, batch_vendor: BatchVendor) -> None:
+async def test_the_ladder_is_climbed_over_batches(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """Packs without a readable reply are halved, then asked one by one, then unjudged; others are
     unaffected."""
     batch_vendor.server.misbehave(
@@ -169,7 +173,9 @@ async def test_prompts_asked_again_are_counted_when_they_are_sent(
     batch_vendor.batch = {"max_bytes": 1}
     while standing.sent:
         standing = await batch_vendor.advance(shop, job)
-    assert standing.planned == 2 and not any("asked again" in remark for remark in standing.remarks)
+    assert standing.planned == 2 and not any(
+        "asked again" in remark for remark in standing.remarks
+    )
     batch_vendor.batch = {}
     assert any(
         "2 prompts asked again" in remark
@@ -181,7 +187,9 @@ async def test_usage_beyond_what_a_request_can_hold_counts_as_none(shop: Path) -
     """A reply that claims a million million tokens is charged by our estimate and marked so."""
     with run_vendor("openai") as batch_vendor:
         batch_vendor.server.misbehave(Fault.VAST_USAGE, times=1_000)
-        standing = await batch_vendor.finish(shop, await batch_vendor.submit(shop, questions(1)))
+        standing = await batch_vendor.finish(
+            shop, await batch_vendor.submit(shop, questions(1))
+        )
         assert standing.judged == standing.asked > 0
         calls = rows(shop, "SELECT input_tokens, estimated FROM call WHERE batch <> ''")
         assert calls and all(0 < tokens < 100_000 and estimated for tokens, estimated in calls)
@@ -194,7 +202,9 @@ async def test_garbage_counts_of_output_are_estimated(shop: Path, tokens: object
     with run_vendor("openai") as batch_vendor:
         assert isinstance(batch_vendor.server, OpenAIBatchServer)
         batch_vendor.server.output_tokens = lambda counted: tokens
-        standing = await batch_vendor.finish(shop, await batch_vendor.submit(shop, questions(1)))
+        standing = await batch_vendor.finish(
+            shop, await batch_vendor.submit(shop, questions(1))
+        )
         assert standing.judged == standing.asked > 0
         calls = rows(shop, "SELECT output_tokens, estimated FROM call WHERE batch <> ''")
         assert calls and all(0 < output < 10_000 and estimated for output, estimated in calls)
@@ -204,7 +214,9 @@ async def test_a_prompt_that_the_host_cut_is_refused_in_a_batch_too(shop: Path) 
     """Scores of memories that the model did not see are not kept; the calls count as charged."""
     with run_vendor("openai", judge={"model": "openai:gpt-4.1-nano"}) as batch_vendor:
         batch_vendor.server.misbehave(Fault.CUT_PROMPT, times=10_000)
-        standing = await batch_vendor.finish(shop, await batch_vendor.submit(shop, questions(1)))
+        standing = await batch_vendor.finish(
+            shop, await batch_vendor.submit(shop, questions(1))
+        )
         assert not standing.judged and not judgments(shop)
         assert rows(shop, "SELECT count(*) FROM call WHERE outcome = 'ok'") == [(0,)]
         assert rows(shop, "SELECT min(cost) > 0 FROM call") == [(1,)]
@@ -296,7 +308,9 @@ async def test_the_vendors_limit_of_waiting_tokens_is_learned(shop: Path) -> Non
         assert rows(shop, "SELECT max(tries) FROM job_request") == [(1,)]
 
 
-async def test_a_cancelled_job_keeps_what_was_run(shop: Path, batch_vendor: BatchVendor) -> None:
+async def test_a_cancelled_job_keeps_what_was_run(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """Nothing more is sent, results are recorded, and the rest is unjudged as interrupted."""
     batch_vendor.book.looks_until_done = 9
     job = await batch_vendor.submit(shop, questions(6))
@@ -342,13 +356,19 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         connection.close()
 
 
-@pytest.mark.parametrize(("rule", "is_priced"), [("auto", True), ("vendor", True), ("free", False)])
+@pytest.mark.parametrize(
+    ("rule", "is_priced"), [("auto", True), ("vendor", True), ("free", False)]
+)
 async def test_the_users_word_on_a_gateways_price_holds_for_batches(
     shop: Path, rule: PriceRule, is_priced: bool
 ) -> None:
     """`provider.price` sets a gateway list's estimate, its reservation and its cost."""
-    with run_vendor("openai", judge={"model": "openai:gpt-4.1-nano"}, price=rule) as batch_vendor:
-        async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
+    with run_vendor(
+        "openai", judge={"model": "openai:gpt-4.1-nano"}, price=rule
+    ) as batch_vendor:
+        async with Pipeline.open(
+            shop, batch_vendor.settings, clock=batch_vendor.clock
+        ) as pipeline:
             await pipeline.index()
             draft = draft_job(
                 pipeline.parts, questions(2), ListOptions(command="submit"), limits=WIDE
@@ -370,7 +390,9 @@ async def test_the_users_word_on_a_gateways_price_holds_for_batches(
 async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop: Path) -> None:
     """A cancel between two batches of a pass takes effect before the next is marked."""
 
-    with run_vendor("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as batch_vendor:
+    with run_vendor(
+        "openai", judge={"pack_size": 1}, batch={"max_requests": 10}
+    ) as batch_vendor:
         job = await batch_vendor.submit(shop, questions(2))
         standing = await batch_vendor.advance(
             shop, job, note=lambda _: batch_vendor.stop(shop, job)
@@ -395,7 +417,9 @@ async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
 
 async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None:
     """What was sent is recorded, with the reason why the rest was not sent."""
-    with run_vendor("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as batch_vendor:
+    with run_vendor(
+        "openai", judge={"pack_size": 1}, batch={"max_requests": 10}
+    ) as batch_vendor:
         job = await batch_vendor.submit(shop, questions(2))
 
         def full(_: str) -> None:

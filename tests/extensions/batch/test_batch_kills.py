@@ -119,9 +119,9 @@ def deaths(scene: PlannedJob, fork_server: ForkServer, where: str, when: str) ->
     assert not fork_server.run(scene.life)
     undisturbed = scene.end()
     assert undisturbed["ran"] == [1] * len(undisturbed["ledger"]) and not undisturbed["aside"]
-    assert [line[4] for line in undisturbed["requests"]] == ["answered"] * 4 and not undisturbed[
-        "open"
-    ]
+    assert [line[4] for line in undisturbed["requests"]] == [
+        "answered"
+    ] * 4 and not undisturbed["open"]
     for n in range(1, MOST):
         scene.begin()
         has_died = fork_server.run(replace(scene.life, where=where, when=when, n=n))

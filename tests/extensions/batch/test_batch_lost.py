@@ -121,7 +121,9 @@ async def test_a_reply_that_is_none_is_asked_again_whole(
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
 
 
-async def test_a_batch_that_vanished_can_be_given_up(shop: Path, batch_vendor: BatchVendor) -> None:
+async def test_a_batch_that_vanished_can_be_given_up(
+    shop: Path, batch_vendor: BatchVendor
+) -> None:
     """A batch unknown to the vendor is ended by a cancel with --forget and charged at its
     reservation."""
     job = await batch_vendor.submit(shop, questions(2))
@@ -179,7 +181,9 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
     """Each request is charged its equal share of the reservation, and no more than that in all."""
     with run_vendor("openai") as batch_vendor:
         job = await batch_vendor.submit(shop, questions(1))
-        async with Pipeline.open(shop, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
+        async with Pipeline.open(
+            shop, batch_vendor.settings, clock=batch_vendor.clock
+        ) as pipeline:
             connection = pipeline.store.connection
             stored_job = job_rows.read_job(connection, job)
             recipe = replace(
@@ -198,7 +202,9 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
                 input_tokens=40,
             )
             with connection:
-                assert ledger.reserve(connection, batch.mark, Decimal("0.40"), now=batch_vendor.now)
+                assert ledger.reserve(
+                    connection, batch.mark, Decimal("0.40"), now=batch_vendor.now
+                )
                 ledger.enter_unread(connection, batch, [(0, 0)])
                 ledger.enter_unread(connection, batch, [(1, 0), (2, 0)])
         assert rows(shop, "SELECT amount FROM reservation") == [(10**11,)]

@@ -31,7 +31,9 @@ async def indexed(root: Path, batch_vendor: BatchVendor) -> None:
         await pipeline.index()
 
 
-async def test_an_edit_after_the_send_leaves_the_judgment_with_what_was_judged(shop: Path) -> None:
+async def test_an_edit_after_the_send_leaves_the_judgment_with_what_was_judged(
+    shop: Path,
+) -> None:
     """The paid judgment belongs to the old text's hash; the new text has none and is asked by the
     next list."""
     with run_vendor("openai") as batch_vendor:
@@ -101,7 +103,8 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
 async def test_memories_in_parts_are_whole_when_their_parts_are(shop: Path) -> None:
     """An oversized memory is judged in parts, one request each, and is complete with the last."""
     long = "def long_one() -> int:\n    total = 0\n" + "".join(
-        f"    total += {number}  # step {number} of the long way round\n\n" for number in range(400)
+        f"    total += {number}  # step {number} of the long way round\n\n"
+        for number in range(400)
     )
     (shop / "shop/long.py").write_text(long + "    return total\n")
     with run_vendor(
@@ -112,5 +115,7 @@ async def test_memories_in_parts_are_whole_when_their_parts_are(shop: Path) -> N
         assert rows(shop, "SELECT 1 FROM job_ask WHERE pack LIKE 'w_%'")
         standing = await batch_vendor.finish(shop, job)
         assert standing.judged == standing.asked == standing.candidates
-        (content_hash,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'long_one'")[0]
+        (content_hash,) = rows(
+            shop, "SELECT content_hash FROM memory WHERE entity = 'long_one'"
+        )[0]
         assert sum(row[2] == content_hash for row in judgments(shop)) == 2

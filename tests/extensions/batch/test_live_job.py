@@ -38,7 +38,8 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(
     repeated = await judged(shop, settings)
     assert first.exit_code == repeated.exit_code == 0 and sent == server.counts.requests > 0
     assert (
-        first.coverage.judged == first.candidates == repeated.coverage.cached and not first.cached
+        first.coverage.judged == first.candidates == repeated.coverage.cached
+        and not first.cached
     )
     assert repeated.spent.attempts == 0
     assert [(line.kept, line.best) for line in first.lines] == [
@@ -69,14 +70,18 @@ async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAI
     assert rows(shop, "SELECT count(*) FROM job_question") == [(len(QUESTIONS.all),)]
 
 
-async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenAIServer) -> None:
+async def test_small_questions_are_judged_side_by_side(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Questions of one pack fill the slots together once the host has answered the first."""
     server.may_reply = lambda counts: counts.requests == 1 or counts.peak_in_flight >= 6
     await judged(shop, settings_for(judging(server), concurrency=6), questions(18))
     assert server.counts.peak_in_flight == 6
 
 
-async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(shop: Path) -> None:
+async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(
+    shop: Path,
+) -> None:
     """Each question's two near-threshold memories are judged twice and ranked by the mean; again,
     nothing is sent."""
     with DecisionServer(score=ChangingScores()) as host:
@@ -93,7 +98,9 @@ async def test_a_second_answer_that_is_missing_is_said_of_a_list_too(shop: Path)
     with DecisionServer(score=ChangingScores()) as host:
         host.status = lambda _: (400, "no more") if host.requests > 1 else None
         ranked_list = await judged(shop, decision_settings(host), questions(1))
-        assert any("judged once instead of twice" in warning for warning in ranked_list.warnings)
+        assert any(
+            "judged once instead of twice" in warning for warning in ranked_list.warnings
+        )
 
 
 async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
@@ -118,7 +125,9 @@ async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(
     async with Pipeline.open(
         shop, settings_for(judging(server), max_usd="0.05", pack_size=1)
     ) as pipeline:
-        ranked_list = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, ListOptions())
+        ranked_list = await run_live_list(
+            priced(pipeline.parts, "0.01"), QUESTIONS, ListOptions()
+        )
     assert (ranked_list.exit_code, ranked_list.ended) == (4, "budget")
     assert ranked_list.coverage.judged == server.counts.requests <= 5
     assert ranked_list.unjudged_by_cause == {
@@ -180,7 +189,11 @@ async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAISe
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
     ranked_list = await judged(shop, settings, observer=_CancelsAtFirstJudgment())
     kept = rows(shop, "SELECT count(*) FROM judgment")[0][0]
-    assert (ranked_list.exit_code, ranked_list.ended, ranked_list.lines) == (130, "interrupted", ())
+    assert (ranked_list.exit_code, ranked_list.ended, ranked_list.lines) == (
+        130,
+        "interrupted",
+        (),
+    )
     assert 0 < kept == server.counts.requests < ranked_list.candidates
     assert (
         ranked_list.coverage.unjudged
@@ -208,7 +221,9 @@ async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(
 
 async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:
     """No key: nothing is sent, no job is recorded, every question is still ranked."""
-    task = Question(id="q", task="The discount in shop/prices.py: total and discount take it twice")
+    task = Question(
+        id="q", task="The discount in shop/prices.py: total and discount take it twice"
+    )
     ranked_list = await judged(
         shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one")
     )
@@ -250,7 +265,9 @@ async def test_results_have_a_row_for_each_chosen_memory(
 
 
 @pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
-def test_results_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path, name: str) -> None:
+def test_results_that_cannot_be_written_leave_the_earlier_ones(
+    tmp_path: Path, name: str
+) -> None:
     """The output file is replaced whole or not at all; the error names it."""
     out = tmp_path / name
     write_results(out, [ROW])

@@ -48,7 +48,10 @@ def test_a_whole_reply_is_read() -> None:
         (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": 99, "ka": 20', 1), {("q2", "ka")}),
         (WHOLE.replace('"q2": {"ka": 20, ', '"q2": {', 1), {("q2", "ka")}),
         (WHOLE.replace('"q2": {', '"q9": {', 1), {("q2", id_) for id_ in IDS}),
-        (WHOLE.replace('"q2": {', '"q1": {', 1), {(q, id_) for q in ("q1", "q2") for id_ in IDS}),
+        (
+            WHOLE.replace('"q2": {', '"q1": {', 1),
+            {(q, id_) for q in ("q1", "q2") for id_ in IDS},
+        ),
         (
             WHOLE.replace('"q2": {"ka": 20, "qe": 21, "bi": 22}', '"q2": 20', 1),
             {("q2", id_) for id_ in IDS},

@@ -122,7 +122,9 @@ def wanted(
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
+def lists(
+    draw: st.DrawFn,
+) -> tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
     """Draw packs, a pool, questions with their known judgments, and the requests of other jobs."""
     profile = PackProfile(
         tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20]))
@@ -146,8 +148,12 @@ def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[st
                 part.content_hash: Judgment(part.content_hash, 0.5) for part in judged
             }
     contents = [part.content_hash for part in everything]
-    elsewhere = st.frozensets(st.sampled_from(contents)) if contents else st.just(frozenset[str]())
-    under_way = {f"key of {task}": draw(elsewhere) for task in set(tasks) if draw(st.booleans())}
+    elsewhere = (
+        st.frozensets(st.sampled_from(contents)) if contents else st.just(frozenset[str]())
+    )
+    under_way = {
+        f"key of {task}": draw(elsewhere) for task in set(tasks) if draw(st.booleans())
+    }
     pools = {
         task: pool_among(everything, everything, known_by_task[task]) for task in known_by_task
     }
@@ -206,7 +212,10 @@ def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothi
         profile,
         [
             new,
-            ("second", pool_among(everything, everything, {known_hash: Judgment(known_hash, 0.1)})),
+            (
+                "second",
+                pool_among(everything, everything, {known_hash: Judgment(known_hash, 0.1)}),
+            ),
         ],
     )
     assert len(both.prompts) == len(alone.prompts) + 1

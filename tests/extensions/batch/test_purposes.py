@@ -54,7 +54,9 @@ SUBJECT = Subject(
 def a_line_each(prompt: str) -> str:
     """Answer as a model does: a line for each outline."""
     lines: dict[str, str] = {}
-    for code, kind, path in re.findall(r'<outline id="(\d+)" of="(\w+)" path="([^"]*)"', prompt):
+    for code, kind, path in re.findall(
+        r'<outline id="(\d+)" of="(\w+)" path="([^"]*)"', prompt
+    ):
         lines[code] = f"Serves as the {kind} at {path}."
     return json.dumps(lines)
 
@@ -92,7 +94,9 @@ async def purposes_in(vendor: BatchVendor, root: Path) -> dict[str, Any]:
     async with Pipeline.open(root, vendor.settings, clock=vendor.clock) as pipeline:
         await pipeline.index()
         connection = pipeline.store.connection
-        ids = [id_ for (id_,) in connection.execute("SELECT id FROM memory WHERE kind = 'class'")]
+        ids = [
+            id_ for (id_,) in connection.execute("SELECT id FROM memory WHERE kind = 'class'")
+        ]
         purposes = {
             **file_purposes(connection, FILES),
             **folder_purposes(connection, ["till", "", "tests"]),
@@ -318,7 +322,9 @@ async def test_words_find_a_file_by_its_purpose(batch_vendor: BatchVendor, till:
     batch_vendor.server.answer = lambda prompt: json.dumps(
         {
             code: "Discounts haberdashery in the basket."
-            for code, path in re.findall(r'<outline id="(\d+)" of="file" path="([^"]*)"', prompt)
+            for code, path in re.findall(
+                r'<outline id="(\d+)" of="file" path="([^"]*)"', prompt
+            )
             if path.endswith("prices.py")
         }
     )
@@ -376,7 +382,9 @@ async def test_status_names_slices_of_a_repository_with_many_files(
     await live(batch_vendor, root)
     async with Pipeline.open(root, batch_vendor.settings, clock=batch_vendor.clock) as pipeline:
         status = await pipeline.status()
-    assert [(slice_.folder, slice_.hub) for slice_ in status.slices] == [("depot", "depot/base.py")]
+    assert [(slice_.folder, slice_.hub) for slice_ in status.slices] == [
+        ("depot", "depot/base.py")
+    ]
     assert status.slices[0].purpose == "Serves as the folder at depot."
 
 
@@ -400,5 +408,7 @@ async def test_a_list_is_judged_by_the_purposes_that_it_was_planned_with(
     before = sum(judged.values())
     await batch_vendor.finish(till, await batch_vendor.submit(till, questions(1)))
     added = sum(judged.values()) - before
-    of_prices = sum(count for place, count in judged.items() if place.startswith("till/prices.py"))
+    of_prices = sum(
+        count for place, count in judged.items() if place.startswith("till/prices.py")
+    )
     assert added == of_prices > 1

@@ -104,7 +104,8 @@ def begun(
 def listed(place: Path, count: int) -> Path:
     """Write a list of N questions."""
     lines = (
-        {"id": f"q{at}", "task": f"review {at}: is the discount taken once?"} for at in range(count)
+        {"id": f"q{at}", "task": f"review {at}: is the discount taken once?"}
+        for at in range(count)
     )
     place.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return place
@@ -168,7 +169,9 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     process = begin(root, server.url, redis.url, queries, *options)
     end = time.monotonic() + PATIENCE_S
     while (
-        server.counts.requests < 3 * questions and process.poll() is None and time.monotonic() < end
+        server.counts.requests < 3 * questions
+        and process.poll() is None
+        and time.monotonic() < end
     ):
         time.sleep(0.05)
     killed = actors_of(process.pid)
@@ -184,7 +187,9 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
 
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
         (store_dir(root) / name).unlink(missing_ok=True)
-    single_process = begin(root, server.url, "", queries, "--output", str(tmp_path / "one.parquet"))
+    single_process = begin(
+        root, server.url, "", queries, "--output", str(tmp_path / "one.parquet")
+    )
     out, err = single_process.communicate(timeout=PATIENCE_S)
     assert single_process.returncode == 0, err
     assert pl.read_parquet(tmp_path / "one.parquet").equals(
@@ -196,7 +201,11 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
 @pytest.mark.verify
 @pytest.mark.timeout(600)
 def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
-    make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerProcess, tmp_path: Path
+    make_repo: MakeRepo,
+    begin: Begin,
+    server: OpenAIServer,
+    redis: ServerProcess,
+    tmp_path: Path,
 ) -> None:
     """Judgments, reasons and calls are stored; a second run sends nothing; another machine finds
     them shared."""

@@ -65,7 +65,9 @@ async def actor(
         await pipeline.index()
         memories = fetch_list_memories(parts, Scope())
         progress = JudgingProgress(Observer(), 0, 0)
-        run = _RayRun(parts, "b_test", memories.candidates, 1, lambda _: None, progress, LiveEnd())
+        run = _RayRun(
+            parts, "b_test", memories.candidates, 1, lambda _: None, progress, LiveEnd()
+        )
         async with parts.open_resources("b_test") as resources:
             questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), memories)
             context, chunks = await run.prepared(parts.judge, resources, questions, Deadline())
@@ -115,6 +117,9 @@ async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
         await second.reserve(Decimal("0.5"))
     await first.settle(call, Decimal("0.2"))
     await second.settle(await second.reserve(Decimal("0.8")), None)
-    assert [common_budget.charged for common_budget in common] == [Decimal("0.2"), Decimal("0.8")]
+    assert [common_budget.charged for common_budget in common] == [
+        Decimal("0.2"),
+        Decimal("0.8"),
+    ]
     with pytest.raises(BudgetExhausted):
         await first.reserve(Decimal("0.01"))

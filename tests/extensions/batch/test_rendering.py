@@ -51,7 +51,9 @@ from xscore.store.store import Store
 
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
 HOSTILE = '</task></turn> "quoted" \\ back\nnew\tline \x00 ümläut 漢字 \u2028 xs'
-LARGE = "def large():\n" + "".join(f"    value_{at} = 'line {at} <memory>'\n" for at in range(900))
+LARGE = "def large():\n" + "".join(
+    f"    value_{at} = 'line {at} <memory>'\n" for at in range(900)
+)
 KEYS = {"openai": OpenAISettings, "anthropic": AnthropicSettings}
 MODELS = {"openai": "openai:gpt-5-nano", "anthropic": "anthropic:claude-haiku-4-5"}
 
@@ -95,7 +97,8 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
         job = job_rows.read_job(
             parts.store.connection,
             save_job(
-                parts, draft_job(parts, question_list, ListOptions(command="submit"), limits=WIDE)
+                parts,
+                draft_job(parts, question_list, ListOptions(command="submit"), limits=WIDE),
             ),
         )
         pool = parts.store.pool(purposes=judge_settings.purposes)
@@ -121,7 +124,9 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> PlannedJob:
 def write_purposes(store: Store) -> None:
     """Say of each file what it is for."""
     purposes: list[Purpose] = []
-    for path, file_hash in store.connection.execute("SELECT path, file_hash FROM file").fetchall():
+    for path, file_hash in store.connection.execute(
+        "SELECT path, file_hash FROM file"
+    ).fetchall():
         key = PurposeKey(PurposeKind.FILE, file_hash)
         purposes.append(Purpose(key=key, path=path, line=f"Is {path}.", writer="m"))
     with database.transaction(store.connection) as connection:
@@ -188,7 +193,9 @@ def test_bodies_are_those_of_the_live_calls(scene: PlannedJob) -> None:
     assert scene.job.recipe.purposes == ("Is shop/large.py." in "".join(bodies))
     assert len(expected) == len(filled.taken) > 4
     assert filled.input_tokens == sum(
-        request.input_tokens for live_requests in scene.live.values() for request in live_requests
+        request.input_tokens
+        for live_requests in scene.live.values()
+        for request in live_requests
     )
 
 

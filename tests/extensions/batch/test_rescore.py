@@ -57,7 +57,9 @@ def test_after_an_edit_only_what_changed_is_judged(
     assert done.returncode == 0 and summary["command"] == "rescore"
     assert server.counts.requests == sent + 2 == sent + summary["coverage"]["judged"]
     repeated = json.loads(
-        xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout
+        xscore(
+            "batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ
+        ).stdout
     )
     assert server.counts.requests == sent + 2 and repeated["hit_rate"] == 1.0
 
@@ -91,7 +93,14 @@ def test_a_revision_names_what_was_merged(
     assert json.loads(since.stdout)["coverage"]["judged"] == server.counts.requests > 0
     for revision in ("no-such", "--output=x"):
         refused = xscore(
-            "batch", "rescore", "--queries", queries, "--since", revision, cwd=shop, environ=environ
+            "batch",
+            "rescore",
+            "--queries",
+            queries,
+            "--since",
+            revision,
+            cwd=shop,
+            environ=environ,
         )
         assert refused.returncode == 2, refused.stderr
 
@@ -116,7 +125,14 @@ def test_a_dry_run_sends_nothing_and_shows_the_plan(
     assert plan["candidates"] == plan["to_judge"] == plan["calls"] > 0
     assert not server.counts.requests and rows(shop, "SELECT count(*) FROM job") == [(0,)]
     words = xscore(
-        "batch", "rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ
+        "batch",
+        "rescore",
+        "--queries",
+        queries,
+        "--all",
+        "--dry-run",
+        cwd=shop,
+        environ=environ,
     )
     assert "hit rate 0 %" in words.stdout and "by batch" in words.stdout
 
@@ -137,7 +153,9 @@ def test_recent_tasks_are_asked_once_each_and_no_evaluations(
         "how is the discount taken?",
         "what does the cart hold?",
     ):
-        assert xscore("ask", task, "--no-answer", "-q", cwd=shop, environ=environ).returncode == 0
+        assert (
+            xscore("ask", task, "--no-answer", "-q", cwd=shop, environ=environ).returncode == 0
+        )
     assert xscore("eval", str(golden), "-q", cwd=shop, environ=environ).returncode == 0
     edit(shop)
     sent = server.counts.requests

@@ -44,7 +44,8 @@ def steps(make_repo: MakeRepo) -> Path:
 def settings_for(server: OpenAIServer, questions_a_call: int = 4, **judge: object) -> Settings:
     """Judge at the loopback host, in small packs, N questions in each call."""
     return with_questions(
-        conftest.settings_for(server, max_usd="1", **({"pack_size": 12} | judge)), questions_a_call
+        conftest.settings_for(server, max_usd="1", **({"pack_size": 12} | judge)),
+        questions_a_call,
     )
 
 
@@ -113,7 +114,9 @@ async def test_a_list_without_company_is_judged_as_by_ask(
     assert server.counts.requests == 0
 
 
-async def test_fewer_questions_a_call_are_the_same_judge(steps: Path, server: OpenAIServer) -> None:
+async def test_fewer_questions_a_call_are_the_same_judge(
+    steps: Path, server: OpenAIServer
+) -> None:
     """What four questions shared is found by two a call: the layout is the identity, not the other
     questions."""
     server.score = true_score
@@ -158,11 +161,15 @@ async def test_what_was_saved_is_what_one_question_a_call_really_takes(
         list_run.alone.cost_usd or 0
     )
     assert (
-        list_run.saved.input_tokens == list_run.alone.input_tokens - list_run.took.input_tokens > 0
+        list_run.saved.input_tokens
+        == list_run.alone.input_tokens - list_run.took.input_tokens
+        > 0
     )
 
 
-async def test_each_question_is_answered_in_one_session(steps: Path, server: OpenAIServer) -> None:
+async def test_each_question_is_answered_in_one_session(
+    steps: Path, server: OpenAIServer
+) -> None:
     """One answering call for each question; the turns belong to the branch's working session."""
     server.score = true_score
     _, answers = await asked(steps, settings_for(server), listed(3), answer=True)
@@ -250,14 +257,16 @@ async def test_the_users_own_memories_are_shared_too_and_judged_in_the_users_sto
     ) == {3}
     assert all(answer.coverage.judged == answer.coverage.candidates for answer in answers)
     assert list_run.judged_together == sum(answer.coverage.candidates for answer in answers)
-    counts = "SELECT count(*) FROM judgment JOIN content ON content.id = content_id WHERE hash = ?"
+    counts = (
+        "SELECT count(*) FROM judgment JOIN content ON content.id = content_id WHERE hash = ?"
+    )
     async with Pipeline.open(steps, settings_for(server)) as pipeline:
         users = pipeline.store.user_connection()
         assert users is not None
         assert users.execute(counts, (preference.content_hash,)).fetchone() == (3,)
-        assert pipeline.store.connection.execute(counts, (preference.content_hash,)).fetchone() == (
-            0,
-        )
+        assert pipeline.store.connection.execute(
+            counts, (preference.content_hash,)
+        ).fetchone() == (0,)
     server.reset()
     await asked(steps, settings_for(server), listed(3))
     assert server.counts.requests == 0

@@ -85,7 +85,9 @@ async def test_a_spoiled_reply_costs_its_own_scores_alone(
     )
 
 
-async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
+async def test_a_model_that_cannot_share_is_asked_alone(
+    steps: Path, server: OpenAIServer
+) -> None:
     """After several replies without a score sharing stops, and every memory is still judged."""
     server.score = true_score
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=shares)
@@ -116,7 +118,9 @@ async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
     )
     assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
     assert (
-        sum(answer.coverage.judged for answer in answers) == 3 * answers[0].coverage.candidates > 0
+        sum(answer.coverage.judged for answer in answers)
+        == 3 * answers[0].coverage.candidates
+        > 0
     )
     assert any("shared a prompt" in warning for warning in list_run.warnings)
     in_vain = sum(map(is_of_questions, server.counts.bodies))
@@ -168,16 +172,22 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
     capped = replace(chosen, budget=replace(chosen.budget, max_usd=Decimal("0.05")))
     async with Pipeline.open(steps, capped) as pipeline:
         list_run = await ask_list(
-            priced(pipeline.parts, "0.01"), listed(4), TurnOptions(answer=False), like=Turn(task="")
+            priced(pipeline.parts, "0.01"),
+            listed(4),
+            TurnOptions(answer=False),
+            like=Turn(task=""),
         )
         (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()
-    assert (spent, list_run.exit_code) == (50_000_000_000, 4) and list_run.took.cost_usd == Decimal(
-        "0.05"
-    )
+    assert (spent, list_run.exit_code) == (
+        50_000_000_000,
+        4,
+    ) and list_run.took.cost_usd == Decimal("0.05")
     before = server.counts.judgments.total()
     repeated, answers = await asked(steps, chosen, listed(4))
     assert repeated.exit_code == 0 and not (await misplaced(steps, chosen, listed(4)))[1]
-    assert server.counts.judgments.total() == sum(answer.coverage.candidates for answer in answers)
+    assert server.counts.judgments.total() == sum(
+        answer.coverage.candidates for answer in answers
+    )
     assert sum(answer.coverage.cached for answer in answers) == before, "nothing is paid twice"
 
 
@@ -199,7 +209,9 @@ async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> 
     server.latency_s = 0.0
     repeated, answers = await asked(steps, chosen, listed(3))
     assert repeated.exit_code == 0
-    assert server.counts.judgments.total() == sum(answer.coverage.candidates for answer in answers)
+    assert server.counts.judgments.total() == sum(
+        answer.coverage.candidates for answer in answers
+    )
     assert not (await misplaced(steps, chosen, listed(3)))[1]
 
 
@@ -210,8 +222,12 @@ async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
     chosen = settings_for(server, pack_size=4)
     both = await asyncio.gather(*(asked(steps, chosen, listed(4)) for _ in range(2)))
     for list_run, answers in both:
-        assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
-    assert set(server.counts.judgments.values()) == {4}, "four questions, each memory once for each"
+        assert list_run.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {
+            0
+        }
+    assert set(server.counts.judgments.values()) == {4}, (
+        "four questions, each memory once for each"
+    )
     assert not (await misplaced(steps, chosen, listed(4)))[1]
 
 
@@ -238,7 +254,10 @@ async def test_a_memory_in_parts_is_judged_by_each_question(
         ]
         for answer in answers
     }
-    assert scores[listed(3).all[1].task] == [("long", 0.93)] and scores[listed(3).all[0].task] == []
+    assert (
+        scores[listed(3).all[1].task] == [("long", 0.93)]
+        and scores[listed(3).all[0].task] == []
+    )
     server.reset()
     await asked(repo, chosen, listed(3))
     assert server.counts.requests == 0
@@ -273,7 +292,9 @@ class _ForeignClaims(NoClaims):
 CODE = {made.id: (made, text) for made, text in real_code()[:24]}
 PACKS = [
     Pack(
-        f"p{at}", tuple(made for made, _ in list(CODE.values())[at * 8 : at * 8 + 8]), is_kept=True
+        f"p{at}",
+        tuple(made for made, _ in list(CODE.values())[at * 8 : at * 8 + 8]),
+        is_kept=True,
     )
     for at in range(3)
 ]
@@ -283,7 +304,9 @@ def together(
     provider: Provider, kept: list[_StoredJudgments], claims: Any = NoClaims
 ) -> SharedPackJudge:
     """Three packs for as many questions as there are to keep for."""
-    builder = PromptBuilder(JudgeModel(name="m"), PackProfile(), b"secret", layout=QUESTIONS_LAYOUT)
+    builder = PromptBuilder(
+        JudgeModel(name="m"), PackProfile(), b"secret", layout=QUESTIONS_LAYOUT
+    )
     askings = [
         SharedQuestion(
             turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",

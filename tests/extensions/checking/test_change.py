@@ -55,7 +55,9 @@ def test_two_and_three_dots(repo: Path) -> None:
     assert change_since(find_root(repo), "main...topic").base == start
 
 
-def test_what_git_does_not_know_is_said(repo: Path, tmp_path: Path, make_repo: MakeRepo) -> None:
+def test_what_git_does_not_know_is_said(
+    repo: Path, tmp_path: Path, make_repo: MakeRepo
+) -> None:
     """An unknown revision, an option in its place, no commit, no git: each is named."""
     root = find_root(repo)
     for name in ("no-such", "--output=x", "HEAD:README.md", "nowhere..HEAD"):

@@ -73,7 +73,9 @@ def test_the_test_that_history_expects(repo: Path, xscore: Run) -> None:
     assert (findings[0]["kind"], findings[0]["path"]) == ("missing-test", "tests/test_cache.py")
     assert "11 of the 11 commits" in str(findings[0]["reasons"])
     append(repo, "tests/test_cache.py", "\n\ndef test_count():\n    assert True\n")
-    assert "tests/test_cache.py" not in [entry["path"] for entry in found(xscore, repo, "--all")]
+    assert "tests/test_cache.py" not in [
+        entry["path"] for entry in found(xscore, repo, "--all")
+    ]
 
 
 def test_nothing_to_say_says_nothing(repo: Path, xscore: Run) -> None:
@@ -186,7 +188,9 @@ def test_secrets_of_a_diff_are_not_shown(make_repo: MakeRepo, xscore: Run) -> No
     assert secret not in done.stdout + done.stderr
 
 
-def test_one_commit_and_a_plain_folder(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> None:
+def test_one_commit_and_a_plain_folder(
+    make_repo: MakeRepo, xscore: Run, tmp_path: Path
+) -> None:
     """Little or no history is no error."""
     root = make_repo(FILES)
     append(root, "shop/cache.py", "# more\n")

@@ -33,7 +33,12 @@ def test_changed_lines_and_where_they_are() -> None:
     ("head", "status", "path", "before"),
     [
         ("new file mode 100644\n--- /dev/null\n+++ b/x.py\n", ChangeStatus.ADDED, "x.py", ""),
-        ("deleted file mode 100644\n--- a/x.py\n+++ /dev/null\n", ChangeStatus.DELETED, "x.py", ""),
+        (
+            "deleted file mode 100644\n--- a/x.py\n+++ /dev/null\n",
+            ChangeStatus.DELETED,
+            "x.py",
+            "",
+        ),
         ("old mode 100644\nnew mode 100755\n", ChangeStatus.MODIFIED, "x.py", ""),
         ("Binary files a/x.py and b/x.py differ\n", ChangeStatus.MODIFIED, "x.py", ""),
         ("deleted file mode 100644\nindex 1..0\n", ChangeStatus.DELETED, "x.py", ""),
@@ -41,7 +46,9 @@ def test_changed_lines_and_where_they_are() -> None:
         ("copy from old.py\ncopy to x.py\n", ChangeStatus.MODIFIED, "x.py", ""),
     ],
 )
-def test_what_happens_to_a_file(head: str, status: ChangeStatus, path: str, before: str) -> None:
+def test_what_happens_to_a_file(
+    head: str, status: ChangeStatus, path: str, before: str
+) -> None:
     """The head of a file says it, with or without lines."""
     (file,) = read_diff(f"diff --git a/x.py b/x.py\n{head}").files
     assert (file.status, file.path, file.before) == (status, path, before)
@@ -60,7 +67,9 @@ def test_names_that_lead_out_contribute_nothing(name: str) -> None:
 
 def test_a_line_of_text_is_no_head() -> None:
     """A hunk is read by its counts, whatever its lines look like."""
-    text = "--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1,2 @@\n--- a/etc\n+++ b/etc\n diff --git a/y b/y\n"
+    text = (
+        "--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1,2 @@\n--- a/etc\n+++ b/etc\n diff --git a/y b/y\n"
+    )
     (file,) = read_diff(text).files
     assert (file.path, file.removed, file.added) == ("x.sql", ("-- a/etc",), ("++ b/etc",))
 
@@ -95,7 +104,9 @@ def test_secrets_are_not_read() -> None:
     assert (file.path, file.added, file.removed) == (".env", (), ())
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a\n", "diff --git \n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a\n", "diff --git \n"]
+)
 def test_no_diff_is_no_change(text: str) -> None:
     """What names no file changes none."""
     assert read_diff(text).files == ()
@@ -104,7 +115,9 @@ def test_no_diff_is_no_change(text: str) -> None:
 def test_a_hundred_thousand_lines_are_bounded() -> None:
     """Lines and files beyond the bounds are not kept, and long lines are cut."""
     lines = "".join(f"+line {number} {'x' * 500}\n" for number in range(100_000))
-    heads = "".join(f"diff --git a/f{number} b/f{number}\nold mode 1\n" for number in range(9_000))
+    heads = "".join(
+        f"diff --git a/f{number} b/f{number}\nold mode 1\n" for number in range(9_000)
+    )
     change = read_diff(f"--- a/x\n+++ b/x\n@@ -0,0 +1,100000 @@\n{lines}{heads}")
     assert len(change.files) == diff_reading.MOST_FILES
     assert len(change.files[0].added) == diff_reading.MOST_LINES

@@ -31,7 +31,9 @@ def opened(root: Path, user_dir: Path) -> Store:
 def test_files_of_each_commit(repo: Path, user_dir: Path) -> None:
     """One entry a commit, newest first, those before the base alone."""
     with opened(repo, user_dir) as store:
-        history = read_history(store.connection, store.root, git(repo, "rev-parse", "HEAD~2")[:40])
+        history = read_history(
+            store.connection, store.root, git(repo, "rev-parse", "HEAD~2")[:40]
+        )
     assert history.read == 19
     assert history.commits[0].files == ("docs/prices.md",)
     assert history.commits[1].files == ("shop/cache.py", "tests/test_cache.py")
@@ -89,7 +91,10 @@ def test_small_commits_say_more() -> None:
     commits = (PastCommit(2, ("a", "b")), PastCommit(1, ("a", *crowd)))
     figures = history_figures(CommitHistory("x", commits, 2), ["a"])
     assert figures.together["b"].best > figures.together["f1"].best
-    assert (figures.together["b"].companion, figures.together["b"].companion_commits) == ("a", 2)
+    assert (figures.together["b"].companion, figures.together["b"].companion_commits) == (
+        "a",
+        2,
+    )
 
 
 def test_no_history_is_no_error(tmp_path: Path, user_dir: Path) -> None:

@@ -55,7 +55,9 @@ def test_reasons_name_the_kind(repo: Path, xscore: Run, tmp_path: Path) -> None:
     assert report["turn_id"].startswith("t_")
 
 
-def test_it_works_in_a_folder_of_the_repository(repo: Path, xscore: Run, tmp_path: Path) -> None:
+def test_it_works_in_a_folder_of_the_repository(
+    repo: Path, xscore: Run, tmp_path: Path
+) -> None:
     """Paths are those of the repository, also where the folder has a file of the same name."""
     (repo / "shop/docs").mkdir()
     (repo / "shop/docs/cache.md").write_text("# Another\n")
@@ -78,12 +80,16 @@ def test_the_judge_has_the_last_word(repo: Path, xscore: Run, tmp_path: Path) ->
     assert done.stdout == ""
 
 
-def test_it_is_asked_with_the_diff_and_its_rubric(repo: Path, xscore: Run, tmp_path: Path) -> None:
+def test_it_is_asked_with_the_diff_and_its_rubric(
+    repo: Path, xscore: Run, tmp_path: Path
+) -> None:
     """The diff is in sight, secrets are not, and the same change again costs nothing."""
     (repo / "shop/cache.py").write_text(
         CACHE + 'KEY = "ghp_A1b2C3d4E5A1b2C3d4E5A1b2C3d4E5F6g7H8"\n'
     )
-    seen = [{"task": "*KEY =*", "text": "*", "score": 0.9, "reason": "change: the diff is seen"}]
+    seen = [
+        {"task": "*KEY =*", "text": "*", "score": 0.9, "reason": "change: the diff is seen"}
+    ]
     flags = script(tmp_path, seen)
     findings = report_of(xscore, repo, *flags)["findings"]
     assert "change: the diff is seen" in str(findings)
@@ -95,7 +101,9 @@ def test_it_is_asked_with_the_diff_and_its_rubric(repo: Path, xscore: Run, tmp_p
     assert "diff" in turn["judge"]["saw"]
 
 
-def test_a_host_that_fails_leaves_what_was_learned(repo: Path, xscore: Run, tmp_path: Path) -> None:
+def test_a_host_that_fails_leaves_what_was_learned(
+    repo: Path, xscore: Run, tmp_path: Path
+) -> None:
     """It is a warning, and the exit code stays 0."""
     append(repo, "shop/cache.py", "\n\ndef count():\n    return 2\n")
     errors = [{"at": number, "kind": "authentication"} for number in range(1, 9)]

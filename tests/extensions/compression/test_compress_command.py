@@ -21,7 +21,9 @@ from xscore.store.store import Store
 
 def written_log(root: Path, home: Path) -> Path:
     """Write a session whose output is long."""
-    log = ClaudeLog(root, "abcd-1").user("Run the tests of pay(), please.").says("Running them.")
+    log = (
+        ClaudeLog(root, "abcd-1").user("Run the tests of pay(), please.").says("Running them.")
+    )
     noise = "\n".join(f"collected test number {number} of many" for number in range(200))
     log.runs("pytest -q", f"{noise}\nE   assert 3 == 4", failed=True)
     return log.says("One fails.").write(home)

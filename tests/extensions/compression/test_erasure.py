@@ -60,7 +60,9 @@ def test_an_erased_exchange_takes_what_was_made_of_it(
     assert store.connection.execute("SELECT count(*) FROM turn_summary").fetchone() == (0,)
     assert identifier in erased_ids(store.connection)
     log = find_log(find_root(root), AgentFolders(own_home, {}, root), "")
-    outcome = read_session(log, allow_pii=False, home=own_home, erased=erased_ids(store.connection))
+    outcome = read_session(
+        log, allow_pii=False, home=own_home, erased=erased_ids(store.connection)
+    )
     assert [turn.words for turn in outcome.session.turns] == [
         "What about the tests of the parser?",
         "They pass.",

@@ -100,7 +100,9 @@ def test_it_is_switched_off_with_memory(root: Path, store: Store, own_home: Path
     assert "pytest" not in added(run_hook("session-start", start, environ=off))
 
 
-def test_a_log_of_nonsense_stops_no_compaction(root: Path, store: Store, own_home: Path) -> None:
+def test_a_log_of_nonsense_stops_no_compaction(
+    root: Path, store: Store, own_home: Path
+) -> None:
     """Neither an empty, nor a broken, nor a missing log."""
     log = own_home / "log.jsonl"
     for content in ("", "{", json.dumps({"type": "user"}) + "\n"):
@@ -123,7 +125,9 @@ def test_a_command_that_passed_later_comes_last() -> None:
         ]
     )
     frontier = find_frontier(session)
-    attempts = [(attempt.command, attempt.error, attempt.is_open) for attempt in frontier.attempts]
+    attempts = [
+        (attempt.command, attempt.error, attempt.is_open) for attempt in frontier.attempts
+    ]
     assert attempts == [
         ("make test", "error: three", True),
         ("make lint", "error: two", False),

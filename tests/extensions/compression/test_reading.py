@@ -9,7 +9,12 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline
 from xscore.extensions.compression import reading
 from xscore.extensions.compression.output_frames import LINE_CHARS, frame_output
 from xscore.extensions.compression.reading import SessionLog, find_log, read_session
-from xscore.extensions.compression.session_turns import AgentSession, CallOutcome, OpenItem, Speaker
+from xscore.extensions.compression.session_turns import (
+    AgentSession,
+    CallOutcome,
+    OpenItem,
+    Speaker,
+)
 from xscore.extensions.sessions.session_reader import AgentFolders, SessionFile
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -78,7 +83,8 @@ def test_a_rollout_of_codex_is_read_as_turns(root: Path, own_home: Path) -> None
     do."""
     log = CodexLog(root).event("user_message", message="run the tests")
     plan = (
-        '{"plan": [{"step": "run", "status": "completed"}, {"step": "fix", "status": "pending"}]}'
+        '{"plan": [{"step": "run", "status": "completed"}, '
+        '{"step": "fix", "status": "pending"}]}'
     )
     log.add(
         "response_item",
@@ -91,11 +97,15 @@ def test_a_rollout_of_codex_is_read_as_turns(root: Path, own_home: Path) -> None
         {"type": "function_call", "name": "shell", "call_id": "c", "arguments": arguments},
     )
     log.event("exec_command_begin", call_id="c", command=["bash", "-lc", "make test"])
-    log.event("exec_command_end", call_id="c", exit_code=2, aggregated_output="make: *** Error 2")
+    log.event(
+        "exec_command_end", call_id="c", exit_code=2, aggregated_output="make: *** Error 2"
+    )
     session = read(log.write(own_home), "codex")
     assert spoken(session)[0] == (Speaker.USER, "run the tests")
     calls = [call for turn in session.turns for call in turn.calls if not call.tool]
-    assert [(call.subject, call.outcome) for call in calls] == [("make test", CallOutcome.FAILED)]
+    assert [(call.subject, call.outcome) for call in calls] == [
+        ("make test", CallOutcome.FAILED)
+    ]
     assert session.items == (OpenItem("run", True), OpenItem("fix"))
 
 

@@ -67,7 +67,10 @@ def test_the_tier_most_over_its_share_gives_way() -> None:
     assert order_of_excess({**at_shares, Tier.CURRENT: 70}, 100)[0] is Tier.CURRENT
     assert order_of_excess({**at_shares, Tier.TOPICS: 40}, 100)[0] is Tier.TOPICS
     # 15 over 20 is more over than 14 over 50.
-    assert order_of_excess({Tier.CURRENT: 64, Tier.TOPICS: 0, Tier.BULKS: 35}, 100)[0] is Tier.BULKS
+    assert (
+        order_of_excess({Tier.CURRENT: 64, Tier.TOPICS: 0, Tier.BULKS: 35}, 100)[0]
+        is Tier.BULKS
+    )
 
 
 def test_a_session_that_fits_is_not_pushed_down() -> None:
@@ -199,7 +202,9 @@ def test_no_words_pass_for_a_mark(mark: str, budget: int) -> None:
     assert len(begun) <= (mark in own_marks)
 
 
-@pytest.mark.parametrize("mark", ["Open ends:", "Tried and failed:", "the agent's last words: x"])
+@pytest.mark.parametrize(
+    "mark", ["Open ends:", "Tried and failed:", "the agent's last words: x"]
+)
 def test_no_request_passes_for_the_frontier(mark: str) -> None:
     """A heading within the user's last words is not one of where the work stands."""
     request = f"Go on with the parser, please, and do it now:\n{mark}\n- nothing"

@@ -27,7 +27,9 @@ COMMANDS = (
 )
 OUTPUTS = (
     "ok\n",
-    "\n".join(f"line {number} of a long listing in build/out_{number}.o" for number in range(40)),
+    "\n".join(
+        f"line {number} of a long listing in build/out_{number}.o" for number in range(40)
+    ),
     "collecting\n" + "x" * 900 + "\nE   AssertionError: assert 3 == 4\n1 failed, 2 passed",
     "error[E0382]: borrow of moved value: `buf_reader`\n --> src/main.rs:12:5\nerror: aborting",
 )

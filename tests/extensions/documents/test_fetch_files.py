@@ -54,12 +54,16 @@ def test_a_passage_says_where_it_comes_from(
     assert first.updated_at == moment.now
 
 
-def test_secrets_and_personal_data_are_not_stored(shelf: Store, fetcher: DocumentFetcher) -> None:
+def test_secrets_and_personal_data_are_not_stored(
+    shelf: Store, fetcher: DocumentFetcher
+) -> None:
     """Neither in the text nor in a heading."""
     path = write(shelf, "key.md", f"# Key {KEY}\n\n{'word ' * 12}{KEY} or {MAIL}.\n")
     assert fetcher.fetch("key.md").redacted >= 2
     path.unlink()
-    stored = b"".join(path.read_bytes() for path in shelf.path.parent.rglob("*") if path.is_file())
+    stored = b"".join(
+        path.read_bytes() for path in shelf.path.parent.rglob("*") if path.is_file()
+    )
     assert KEY.encode() not in stored and MAIL.encode() not in stored
 
 
@@ -106,7 +110,9 @@ def test_a_document_that_is_read_again_keeps_what_stays(
     """Changed passages keep their id, and those that are gone go."""
     write(shelf, "rules.md", f"{RULES}\n## Old\n\nThis goes away.\n")
     fetcher.fetch("rules.md")
-    before = {memory.entity: memory.id for memory in passages_of(shelf.connection, ["rules.md"])}
+    before = {
+        memory.entity: memory.id for memory in passages_of(shelf.connection, ["rules.md"])
+    }
     write(shelf, "rules.md", RULES.replace("ninety", "thirty") + "\n## New\n\nThis is added.\n")
     kept = fetcher.fetch("rules.md")
     assert (kept.added, kept.changed, kept.removed, kept.passages) == (1, 1, 1, 2)
@@ -154,7 +160,9 @@ def test_a_link_of_a_clone_leads_nowhere(
     assert fetcher.fetch("../secret.md").passages == 1
 
 
-def test_what_was_erased_by_id_does_not_come_back(shelf: Store, fetcher: DocumentFetcher) -> None:
+def test_what_was_erased_by_id_does_not_come_back(
+    shelf: Store, fetcher: DocumentFetcher
+) -> None:
     """A refresh leaves it out, and says so."""
     from xscore.extensions.privacy.erasure import erase_memories
 
@@ -182,13 +190,18 @@ def test_an_export_carries_documents(
     assert (document.place, document.passages, document.record) == ("rules.md", 1, None)
     with pytest.raises(NotFetched):
         DocumentFetcher(store, fetcher._settings).refresh(document)
-    for right, wrong in ((b'"vector"', b'"project"'), (b'"document","place"', b'"stated","place"')):
+    for right, wrong in (
+        (b'"vector"', b'"project"'),
+        (b'"document","place"', b'"stated","place"'),
+    ):
         assert right in lines
         with pytest.raises(UsageError):
             import_lines(store, lines.replace(right, wrong))
 
 
-def test_lists_of_memories_do_not_drown_in_passages(shelf: Store, fetcher: DocumentFetcher) -> None:
+def test_lists_of_memories_do_not_drown_in_passages(
+    shelf: Store, fetcher: DocumentFetcher
+) -> None:
     """They are listed where they are asked for."""
     write(shelf, "rules.md", RULES)
     fetcher.fetch("rules.md")
@@ -208,7 +221,9 @@ def test_the_command_fetches_lists_and_removes(shop: Path, tmp_path: Path) -> No
     assert [document["place"] for document in body["documents"]] == [place]
     assert len(body["not_fetched"]) == 1 and "picture.png" in body["not_fetched"][0]["problem"]
     listed = json.loads(run("fetch", "--list", "--json", cwd=shop).stdout)["documents"]
-    assert [(document["place"], document["is_stale"]) for document in listed] == [(place, False)]
+    assert [(document["place"], document["is_stale"]) for document in listed] == [
+        (place, False)
+    ]
     context = run("context", "when are refunds of the orchard gateway final?", cwd=shop)
     assert "ninety days" in context.stdout and f"document {place}, fetched" in context.stdout
     removed = run("fetch", "--remove", "../rules.md", "--yes", cwd=shop)
@@ -262,7 +277,9 @@ def test_a_document_changes_no_score_of_code(shop: Path, tmp_path: Path) -> None
 
     before = selected()
     assert before and all(kind != "document" for kind, _, _ in before)
-    sections = [f"## Part {n}\n\nThe discount of a cart is worked out here.\n" for n in range(9)]
+    sections = [
+        f"## Part {n}\n\nThe discount of a cart is worked out here.\n" for n in range(9)
+    ]
     (tmp_path / "carts.md").write_text("# Carts\n\n" + "\n".join(sections))
     assert run("fetch", "../carts.md", cwd=shop).returncode == 0
     after = selected()

@@ -19,7 +19,10 @@ from xscore.extensions.documents.parsed import ParsedDocument, ReadingJob
 from xscore.extensions.documents.reading import read_apart
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-CATALOG, PAGES = b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"
+CATALOG, PAGES = (
+    b"<< /Type /Catalog /Pages 2 0 R >>",
+    b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+)
 
 
 def read(data: bytes, *, name: str = "name") -> ParsedDocument:
@@ -114,7 +117,9 @@ def test_a_secret_over_two_lines_of_a_page_is_redacted() -> None:
 
 def unreadable(name: str) -> bytes:
     """Return what a stranger might send."""
-    entities = b"".join(b"<!ENTITY %c '%s'>" % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9))
+    entities = b"".join(
+        b"<!ENTITY %c '%s'>" % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9)
+    )
     document = b"<w:document xmlns:w='%s'><w:body>" % WORD.encode()
     samples: dict[str, Callable[[], bytes]] = {
         "pages in a ring": lambda: pdf_of(

@@ -32,7 +32,8 @@ FIXED = {
 REMARK = "Say in the comment of every price why the rate is what it is today\n"
 REMARKED = {
     "shop/prices.py": FIXED["shop/prices.py"].replace(
-        "def discount(amount):\n", 'def discount(amount):\n    """Take off."""\n    # ten percent\n'
+        "def discount(amount):\n",
+        'def discount(amount):\n    """Take off."""\n    # ten percent\n',
     )
 }
 GROWTH = "Let customers empty their basket again before they pay for everything\n"

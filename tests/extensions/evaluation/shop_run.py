@@ -64,7 +64,9 @@ def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
     return replace(parts, resources_opener=resources)
 
 
-async def evaluated(shop: Path, settings: Settings, questions: CaseFile = QUESTIONS) -> Evaluation:
+async def evaluated(
+    shop: Path, settings: Settings, questions: CaseFile = QUESTIONS
+) -> Evaluation:
     """Evaluate in a new pipeline."""
     async with Pipeline.open(shop, settings) as pipeline:
         return await run_evaluation(pipeline.parts, questions)

@@ -100,7 +100,9 @@ def test_a_kind_with_enough_gold_has_a_cut_of_its_own() -> None:
         memories = [
             ScoredMemory(float(score), "function", False) for score in rng.uniform(0, 0.6, 30)
         ]
-        memories += [ScoredMemory(float(score), "doc", False) for score in rng.uniform(0, 0.3, 30)]
+        memories += [
+            ScoredMemory(float(score), "doc", False) for score in rng.uniform(0, 0.3, 30)
+        ]
         memories.append(ScoredMemory(0.9, "decision", False))
         memories.append(ScoredMemory(float(rng.uniform(0.7, 0.9)), "function", True))
         memories.append(ScoredMemory(float(rng.uniform(0.4, 0.6)), "doc", True))
@@ -141,7 +143,9 @@ def test_a_case_is_never_fitted_and_measured_at_once() -> None:
     several = overconfident(40, repositories=7)
     left_out: list[str] = []
     for training, held_out in folds(several):
-        assert not {case.repository for case in training} & {case.repository for case in held_out}
+        assert not {case.repository for case in training} & {
+            case.repository for case in held_out
+        }
         left_out += [case.id for case in held_out]
     assert sorted(left_out) == sorted(case.id for case in several)
     alone = overconfident(12)

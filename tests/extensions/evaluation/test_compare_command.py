@@ -94,7 +94,9 @@ def test_two_files_are_compared_without_a_repository(xscore: Run, tmp_path: Path
     assert foreign.returncode == 2 and (tmp_path / "mine.html").read_text() == "<p>mine"
 
 
-def test_a_change_of_boosts_costs_nothing_more(xscore: Run, repo: Path, host: OpenAIServer) -> None:
+def test_a_change_of_boosts_costs_nothing_more(
+    xscore: Run, repo: Path, host: OpenAIServer
+) -> None:
     """Both variants read the same judgments: the second sends no request."""
     body = compared(xscore, repo, "now", "boosts=off")
     requests = host.counts.judging_requests
@@ -213,13 +215,17 @@ def test_single_draws_are_judged_apart(
         monkeypatch.setenv("DECISIONS_BASE_URL", host.url)
         monkeypatch.setenv("XSCORE_JUDGE_MODEL", "decisions:judge-2")
         recording = str(tmp_path / "recording")
-        first = compared(xscore, repo, "boosts=off", "boosts=off,draws=1", "--record", recording)
+        first = compared(
+            xscore, repo, "boosts=off", "boosts=off,draws=1", "--record", recording
+        )
         # Twice for each of three tasks; the single draw is the first of them, from the recording.
         assert host.judged["shop/prices.py::total"] == 6
         compared(xscore, repo, "boosts=off", "boosts=off,draws=1")
         assert host.judged["shop/prices.py::total"] == 6 + 9
         requests = host.requests
-        replayed = compared(xscore, repo, "boosts=off", "boosts=off,draws=1", "--replay", recording)
+        replayed = compared(
+            xscore, repo, "boosts=off", "boosts=off,draws=1", "--replay", recording
+        )
         assert replayed["comparisons"] == first["comparisons"] and host.requests == requests
 
 
@@ -227,7 +233,9 @@ def test_mined_cases_are_compared_at_their_parents(xscore: Run, tmp_path: Path) 
     """Each variant sees the files before the commit; what it missed is explained there; the lines
     of `eval run` are compared with a variant."""
     history = write_history(tmp_path / "repo")
-    script = {"rules": [{"entity": "discount", "score": 0.6}, {"entity": "total", "score": 0.9}]}
+    script = {
+        "rules": [{"entity": "discount", "score": 0.6}, {"entity": "total", "score": 0.9}]
+    }
     (tmp_path / "script.json").write_text(json.dumps(script))
     judge = ("--judge", f"scripted:{tmp_path / 'script.json'}")
     cases = str(tmp_path / "cases.jsonl")

@@ -92,10 +92,17 @@ def test_another_task_under_one_id_is_noticed() -> None:
 
 def test_cases_without_gold_are_compared_by_silence() -> None:
     """They have no recall; whether nothing was kept is compared."""
-    silent = ResultSet(name="a", cases=(CaseResult(id="n", figures={"silent": 1.0, "kept": 0.0}),))
-    loud = ResultSet(name="b", cases=(CaseResult(id="n", figures={"silent": 0.0, "kept": 4.0}),))
+    silent = ResultSet(
+        name="a", cases=(CaseResult(id="n", figures={"silent": 1.0, "kept": 0.0}),)
+    )
+    loud = ResultSet(
+        name="b", cases=(CaseResult(id="n", figures={"silent": 0.0, "kept": 4.0}),)
+    )
     comparison = compare(silent, loud)
-    assert set(comparison.overall) == {"silent", "kept"} and comparison.overall["silent"].worse == 1
+    assert (
+        set(comparison.overall) == {"silent", "kept"}
+        and comparison.overall["silent"].worse == 1
+    )
     assert "none with gold" in render_comparisons([comparison], verbose=False)
     assert "<!doctype html>" in render_comparison_page([comparison])
 
@@ -132,14 +139,27 @@ def write(path: Path, lines: list[object]) -> Path:
 
 def measures(recall: float) -> dict[str, object]:
     """The figures of a case, as `eval run --json` writes them."""
-    quality = {"recall": recall, "precision": 0.5, "hit": 1.0, "reciprocal_rank": 0.5, "ndcg": 0.7}
+    quality = {
+        "recall": recall,
+        "precision": 0.5,
+        "hit": 1.0,
+        "reciprocal_rank": 0.5,
+        "ndcg": 0.7,
+    }
     return {"chosen": quality, "ranked": quality, "kept": 2.0}
 
 
 def test_results_are_read_from_lines_or_an_object(tmp_path: Path) -> None:
     """Both forms give the same cases; unknown fields are ignored."""
     missed = [{"path": "a.py", "name": "f", "rank": 9, "score": 0.4, "is_candidate": True}]
-    case = {"id": "1", "query": "why?", "judge": measures(0.5), "missed": missed, "kept": 2, "x": 1}
+    case = {
+        "id": "1",
+        "query": "why?",
+        "judge": measures(0.5),
+        "missed": missed,
+        "kept": 2,
+        "x": 1,
+    }
     of_lines = read_results(write(tmp_path / "a.jsonl", [case]))
     (tmp_path / "b.json").write_text(json.dumps({"judge": "m", "results": [case]}, indent=1))
     of_object = read_results(tmp_path / "b.json")

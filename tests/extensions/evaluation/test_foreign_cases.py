@@ -55,7 +55,11 @@ def test_a_sample_of_agent_retrieval_bench(tmp_path: Path) -> None:
     ("task_type", "gold", "paths"),
     [
         ("code2test", {"root_cause_files": ["a"], "related_tests": ["t", "t"]}, ["t"]),
-        ("comment2context", {"root_cause_files": ["a"], "context_files": [{"path": "c"}]}, ["c"]),
+        (
+            "comment2context",
+            {"root_cause_files": ["a"], "context_files": [{"path": "c"}]},
+            ["c"],
+        ),
         ("comment2context", {"root_cause_files": ["a"]}, ["a"]),
         ("edit2ripple", {"files": ["r", {"path": "s"}], "root_cause_files": ["a"]}, ["r", "s"]),
         ("abstention", {"files": [], "no_gold": True, "reason": "elsewhere"}, []),
@@ -80,7 +84,11 @@ def test_an_instance_of_contextbench(tmp_path: Path) -> None:
     as_list = INSTANCE | {"instance_id": "2", "gold_context": [{"file": "./a.py"}]}
     first, second = read_cases(written(tmp_path, INSTANCE, as_list)).cases
     assert first.gold == (EntityRef("shop/prices.py", "", 3, 9),)
-    assert (first.language, first.date, first.task) == ("python", "2026-03-04", "The sum is wrong")
+    assert (first.language, first.date, first.task) == (
+        "python",
+        "2026-03-04",
+        "The sum is wrong",
+    )
     assert second.gold == (EntityRef("a.py"),)
 
 

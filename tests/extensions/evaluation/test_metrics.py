@@ -34,7 +34,13 @@ def test_reliability_counts_each_score_once() -> None:
     last."""
     bins = metrics.calibration_bins(
         LabelledScore(*labelled)
-        for labelled in ((0.0, False), (0.7, True), (0.1 + 0.2, False), (0.95, True), (1.0, False))
+        for labelled in (
+            (0.0, False),
+            (0.7, True),
+            (0.1 + 0.2, False),
+            (0.95, True),
+            (1.0, False),
+        )
     )
     assert [bin_.memories for bin_ in bins] == [1, 0, 0, 1, 0, 0, 0, 1, 0, 2]
     assert [bin_.gold for bin_ in bins] == [0, 0, 0, 0, 0, 0, 0, 1, 0, 1]
@@ -52,7 +58,10 @@ def test_a_gold_entity_is_matched_once() -> None:
 def test_figures_of_a_known_ranking() -> None:
     """Two of three found, at ranks 2 and 4."""
     ranks = [None, 0, None, 2, None]
-    of_all, first = metrics.ranking_metrics(ranks, 3, k=15), metrics.ranking_metrics(ranks, 3, k=3)
+    of_all, first = (
+        metrics.ranking_metrics(ranks, 3, k=15),
+        metrics.ranking_metrics(ranks, 3, k=3),
+    )
     assert (of_all.recall, first.recall) == (2 / 3, 1 / 3)
     assert (of_all.precision, metrics.ranking_metrics(ranks, 3, k=4).precision) == (0.4, 0.5)
     assert (metrics.ranking_metrics(ranks, 3, k=1).hit, of_all.reciprocal_rank) == (0, 0.5)

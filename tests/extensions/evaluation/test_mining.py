@@ -142,8 +142,12 @@ def raw_commit(root: Path, message: str, *, date: str = "1772000000") -> str:
 
 
 @pytest.mark.parametrize("date", ["1772000000", "99999999999999", "-5"])
-@pytest.mark.parametrize("trick", ["\x02:a b", f"\x01{'a' * 40}\x02", f"\x02:1 1 {'0' * 40} 2 M"])
-def test_no_message_and_no_date_passes_for_a_file(tmp_path: Path, trick: str, date: str) -> None:
+@pytest.mark.parametrize(
+    "trick", ["\x02:a b", f"\x01{'a' * 40}\x02", f"\x02:1 1 {'0' * 40} 2 M"]
+)
+def test_no_message_and_no_date_passes_for_a_file(
+    tmp_path: Path, trick: str, date: str
+) -> None:
     """Whatever a commit says, its files are those that git names, and it is counted."""
     root = write_history(tmp_path / "shop")
     before = mined_from(root)
@@ -167,7 +171,9 @@ def test_a_secret_is_redacted_before_names_are_taken_out(tmp_path: Path) -> None
     host.write_text("def api_token():\n    return 2\n", "utf-8")
     git(root, "add", "-A")
     secret = "q8Zr4Tn2Lx9Vb6Wm"
-    message = f"Orders of customers were refused by the host\n\napi_token = '{secret}' works again"
+    message = (
+        f"Orders of customers were refused by the host\n\napi_token = '{secret}' works again"
+    )
     raw_commit(root, message)
     case = mined_from(root).cases[0]
     assert case.gold[0].name == "api_token" and secret not in case.task

@@ -77,11 +77,15 @@ async def test_a_case_is_asked_of_the_files_before_it(
     grown, fixed = (written(output)[case.id] for case in cases.cases)
     assert "Cart.clear" not in {line.name for line in grown.ranked}
     assert {line.name for line in fixed.ranked if line.is_gold} == {"discount"}
-    assert evaluation.summary.cases == 2 and evaluation.summary.figures["recall_at_20"].mean == 1.0
+    assert (
+        evaluation.summary.cases == 2 and evaluation.summary.figures["recall_at_20"].mean == 1.0
+    )
     assert [result.id for result in evaluation.results] == [case.id for case in cases.cases]
 
 
-async def test_nothing_later_can_be_found(history: Path, tmp_path: Path, user_dir: Path) -> None:
+async def test_nothing_later_can_be_found(
+    history: Path, tmp_path: Path, user_dir: Path
+) -> None:
     """No exchange, no stated memory, no commit from the case on: git does not lead to it there."""
     settings = by_words(user_dir)
     async with Pipeline.open(history, settings) as pipeline:
@@ -208,7 +212,9 @@ async def test_a_file_of_another_run_is_refused(
         await run_cases(history, settings, cases, output)
 
 
-async def test_what_is_not_here_is_counted(history: Path, tmp_path: Path, user_dir: Path) -> None:
+async def test_what_is_not_here_is_counted(
+    history: Path, tmp_path: Path, user_dir: Path
+) -> None:
     """A commit that a shallow clone lacks, a clone that is missing, a path that leads out."""
     cases = cases_of(history)
     git(tmp_path, "clone", "-q", "--depth", "2", f"file://{history}", "clones/shallow")
@@ -303,7 +309,11 @@ def lines_of(file: Path) -> int:
 def test_a_killed_run_goes_on(history: Path, tmp_path: Path) -> None:
     """SIGKILL in the middle: the next run finds lines and judgments, and no lock in its way."""
     output, cases = tmp_path / "out.jsonl", tmp_path / "cases.jsonl"
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path.cwd()),
+    }
     command = [sys.executable, "-m", "xscore", "eval"]
     mined = [*command, "mine", "--out", str(cases)]
     subprocess.run(mined, cwd=history, env=environment, check=True)

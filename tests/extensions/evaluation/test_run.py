@@ -49,7 +49,10 @@ async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAI
     )
     assert evaluation.found.kept == 2
     (missed,) = evaluation.results[1].missed
-    assert (missed.name, missed.is_candidate) == ("Cart.checkout", True) and missed.rank is not None
+    assert (missed.name, missed.is_candidate) == (
+        "Cart.checkout",
+        True,
+    ) and missed.rank is not None
     assert evaluation.worst == (evaluation.results[1],)
     assert (
         evaluation.coverage.judged
@@ -64,7 +67,9 @@ async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAI
     assert (gold, memories) == (4, evaluation.coverage.judged)
 
 
-async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: OpenAIServer) -> None:
+async def test_a_second_evaluation_is_free_and_the_same(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Judgments are those of any turn: the second run, and a replay, send nothing and measure the
     same."""
     settings = settings_for(server)
@@ -77,7 +82,9 @@ async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: Open
     assert server.counts.requests == 0
 
 
-async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenAIServer) -> None:
+async def test_each_run_leaves_a_row_with_its_unjudged(
+    shop: Path, server: OpenAIServer
+) -> None:
     """What the report and the gate read: figures of the selection, digest, judge, candidates and
     unjudged."""
     evaluation = await evaluated(shop, settings_for(server))
@@ -202,7 +209,9 @@ async def test_its_json_is_that_of_the_contract(shop: Path, server: OpenAIServer
     assert set(result["missed"][0]) == set(fields.split())
 
 
-async def test_questions_without_gold_count_what_was_kept(shop: Path, server: OpenAIServer) -> None:
+async def test_questions_without_gold_count_what_was_kept(
+    shop: Path, server: OpenAIServer
+) -> None:
     """Nothing should be kept for them; no recall is computed, and no other figure counts them."""
     nothing = EvalCase(id="none", task="Why does the printer jam?", gold=())
     both = CaseFile((QUESTIONS.cases[0], nothing), "d")

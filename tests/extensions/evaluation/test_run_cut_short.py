@@ -86,7 +86,9 @@ async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) ->
     """Interrupted in the second question: the first is in the figures, and judgments are kept
     (130)."""
     watch = StageWaiter("judging question 2 of 2")
-    async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server, pack_size=1), observer=watch
+    ) as pipeline:
         await run_evaluation(pipeline.parts, CaseFile(QUESTIONS.cases[:1], "one"))
         server.latency_s = 0.2
         work = asyncio.create_task(run_evaluation(pipeline.parts, QUESTIONS))
@@ -101,6 +103,9 @@ def test_a_case_that_was_interrupted_stands_for_itself_alone() -> None:
     """Half of its judgments are paid; those of the cases around it are not."""
     half = JudgeEstimate(candidates=10, cached=9, to_judge=1, calls=1)
     fresh = JudgeEstimate(candidates=10, to_judge=10, calls=2)
-    assert sum(case.to_judge for case in spread_out([(half, 3), (fresh, 2)])) == 1 + 2 * 10 + 2 * 10
+    assert (
+        sum(case.to_judge for case in spread_out([(half, 3), (fresh, 2)]))
+        == 1 + 2 * 10 + 2 * 10
+    )
     assert sum(case.to_judge for case in spread_out([(half, 3)])) == 3
     assert list(spread_out([])) == []

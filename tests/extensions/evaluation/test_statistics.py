@@ -61,15 +61,24 @@ def test_the_fit_is_the_nearest_monotone_one(points: list[tuple[float, float]]) 
     fitted = pool_adjacent_violators(values, weights)
     assert fitted == pytest.approx(best_monotone(values, weights), abs=1e-9)
     assert all(low <= high + 1e-12 for low, high in pairwise(fitted))
-    assert np.average(fitted, weights=weights) == pytest.approx(np.average(values, weights=weights))
+    assert np.average(fitted, weights=weights) == pytest.approx(
+        np.average(values, weights=weights)
+    )
 
 
 def test_a_difference_counts_each_case_with_itself() -> None:
     """Means, wins, losses and ties by hand."""
     difference = paired_difference(pairs([0.5, 0.0, -0.25, 0.5, 0.0]))
     assert difference is not None
-    assert (difference.a, difference.b, difference.difference) == pytest.approx((0.5, 0.65, 0.15))
-    assert (difference.cases, difference.better, difference.worse, difference.equal) == (5, 2, 1, 2)
+    assert (difference.a, difference.b, difference.difference) == pytest.approx(
+        (0.5, 0.65, 0.15)
+    )
+    assert (difference.cases, difference.better, difference.worse, difference.equal) == (
+        5,
+        2,
+        1,
+        2,
+    )
     assert difference.drawn == "cases" and difference.interval is not None
     assert difference.interval.low <= difference.difference <= difference.interval.high
 
@@ -109,7 +118,9 @@ def test_few_repositories_get_the_wider_interval() -> None:
     differences = [0.4, 0.0, 0.2] * 2
     difference = paired_difference(pairs(differences, ["a"] * 3 + ["b"] * 3))
     assert difference is not None and difference.interval is not None
-    assert difference.drawn == "wider" and difference.interval.high - difference.interval.low > 0.1
+    assert (
+        difference.drawn == "wider" and difference.interval.high - difference.interval.low > 0.1
+    )
 
 
 @pytest.mark.parametrize("differences", [[0.3], [0.3, -0.2, 0.1, 0.4], [0.0] * 40])

@@ -29,7 +29,11 @@ def fill(store: Store) -> None:
             " 1, 'aa')"
         )
     decide(
-        store, "see `a.py`", key="k", citations=[parse_citation(store.root, "a.py:1-2")], now=1.0
+        store,
+        "see `a.py`",
+        key="k",
+        citations=[parse_citation(store.root, "a.py:1-2")],
+        now=1.0,
     )
     memory = decide(store, "look at `a.py`", key="k", because="so", now=2.0).memory
     for number in range(3):

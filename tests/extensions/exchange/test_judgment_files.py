@@ -20,7 +20,11 @@ from xscore.cache.judgment_store import count_untrusted, insert_judgments, untru
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.exchange import judgment_files
-from xscore.extensions.exchange.exchange_keys import ExchangeKey, exchange_key, parse_exchange_key
+from xscore.extensions.exchange.exchange_keys import (
+    ExchangeKey,
+    exchange_key,
+    parse_exchange_key,
+)
 from xscore.extensions.exchange.judgment_files import (
     JudgmentExport,
     JudgmentImport,
@@ -95,7 +99,13 @@ HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 SHARE = st.floats(0, 1)
 WORDS = st.text(string.ascii_letters + " äß✓", max_size=60).map(printable_reason)
 JUDGMENT = st.builds(
-    Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_size=20), st.integers(0, 59), SHARE
+    Judgment,
+    HEX,
+    SHARE,
+    WORDS,
+    st.text("pxq_0123456789", max_size=20),
+    st.integers(0, 59),
+    SHARE,
 )
 
 
@@ -132,7 +142,10 @@ def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
     intact = bytearray(file.read_bytes())
     read_export(file, KEY)
     for at in range(len(intact)):
-        for changed in (intact[:at], intact[:at] + bytes([intact[at] ^ 0x20]) + intact[at + 1 :]):
+        for changed in (
+            intact[:at],
+            intact[:at] + bytes([intact[at] ^ 0x20]) + intact[at + 1 :],
+        ):
             file.write_bytes(changed)
             with pytest.raises((StoreUntrusted, UsageError)):
                 read_export(file, KEY)
@@ -203,7 +216,9 @@ def test_a_value_that_no_judgment_has_refuses_the_file(
 def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
     """A model's reason from elsewhere cannot control the terminal, and its secrets are redacted."""
     place = tmp_path / "said"
-    rewritten(place, row(reason="\x1b[31m AKIA" + "IOSFODNN7EXAMPLQ" + " red\nline " + "x" * 600))
+    rewritten(
+        place, row(reason="\x1b[31m AKIA" + "IOSFODNN7EXAMPLQ" + " red\nline " + "x" * 600)
+    )
     take(second, place)
     (reason,) = (stored_row[-1] for stored_row in everything(second))
     assert (
@@ -230,7 +245,9 @@ def test_what_is_here_wins(file: Path, second: Connection) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "text"])
-def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: Connection) -> None:
+def test_what_is_no_file_of_ours_is_refused(
+    kind: str, tmp_path: Path, second: Connection
+) -> None:
     """An import waits for no pipe, reads no device and parses no plain text."""
     place = tmp_path / "odd"
     if kind == "folder":
@@ -312,11 +329,13 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
         NAMES[:2],
     )
     assert export_judgments(connection, place, KEY, judges=("cccccccc",)).judgments == 1
-    assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == JudgmentExport(
-        judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
-    )
+    assert export_judgments(
+        connection, place, KEY, since=40.0, reasons=False
+    ) == JudgmentExport(judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id)
     exported = zlib.decompress(read_export(place, KEY).body)
-    assert [msgspec.json.decode(line)["hash"] for line in exported.splitlines()] == [f"{1:032x}"]
+    assert [msgspec.json.decode(line)["hash"] for line in exported.splitlines()] == [
+        f"{1:032x}"
+    ]
     before = place.read_bytes()
     with pytest.raises(NothingMatched):
         export_judgments(connection, place, KEY, since=60.0)

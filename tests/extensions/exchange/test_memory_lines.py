@@ -40,7 +40,9 @@ def test_lines_come_back_as_quoted_data(store: Store, second_store: Store) -> No
     lines = lines_of(store)
     assert lines == lines_of(store) and len(lines) == 6
     assert not any("function" in line or "access" in line for line in lines)
-    imported = import_lines(second_store, data([line for line in lines if '"user"' not in line]))
+    imported = import_lines(
+        second_store, data([line for line in lines if '"user"' not in line])
+    )
     assert len(imported.added) == 5
     assert all(
         memory.source is MemorySource.IMPORT
@@ -52,7 +54,11 @@ def test_lines_come_back_as_quoted_data(store: Store, second_store: Store) -> No
     )
     origin = {"origin": STATED_ELSEWHERE}
     assert theirs == [
-        {**compared, "source": "import", "particulars": compared.get("particulars", {}) | origin}
+        {
+            **compared,
+            "source": "import",
+            "particulars": compared.get("particulars", {}) | origin,
+        }
         for compared in ours
     ]
     repeated = import_lines(
@@ -73,7 +79,9 @@ def test_what_is_here_stays_as_it_is(store: Store, second_store: Store) -> None:
         {**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"}
     )
     assert import_lines(second_store, data([changed])).kept == [mine.id]
-    assert theirs.id not in {memory.id for memory in filter_memories(second_store, MemoryFilter())}
+    assert theirs.id not in {
+        memory.id for memory in filter_memories(second_store, MemoryFilter())
+    }
 
 
 def test_what_was_forgotten_does_not_come_back(store: Store, second_store: Store) -> None:
@@ -115,13 +123,17 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
     assert filter_memories(second_store, MemoryFilter()) == []
 
 
-def test_damaged_lines_are_left_out_where_that_is_asked(store: Store, second_store: Store) -> None:
+def test_damaged_lines_are_left_out_where_that_is_asked(
+    store: Store, second_store: Store
+) -> None:
     """What a full disk has cut is named by its line; a line that is no memory is still refused."""
     for number, words in enumerate(("first", "second", "third")):
         say(store, words, now=float(number + 1))
     first, second, third = lines_of(store)
     half = second[: len(second) // 2]
-    imported = import_lines(second_store, data([first, half, "\x00", third]), skips_damaged=True)
+    imported = import_lines(
+        second_store, data([first, half, "\x00", third]), skips_damaged=True
+    )
     assert (len(imported.added), imported.damaged) == (2, (2, 3))
     with pytest.raises(UsageError, match="lines:2"):
         import_lines(second_store, data([first, '{"kind": "x"}']), skips_damaged=True)
@@ -139,9 +151,17 @@ def test_damaged_lines_are_left_out_where_that_is_asked(store: Store, second_sto
         {"confidence": 2},
         {"text": 3},
         {"particulars": {"polarity": "evil"}},
-        {"citations": [{"path": "../x", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}]},
+        {
+            "citations": [
+                {"path": "../x", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}
+            ]
+        },
         {"citations": [{"path": "", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}]},
-        {"citations": [{"path": "x", "start_line": 1, "end_line": 1 << 64, "span_hash": "0" * 32}]},
+        {
+            "citations": [
+                {"path": "x", "start_line": 1, "end_line": 1 << 64, "span_hash": "0" * 32}
+            ]
+        },
         {"judgment": 1.0},
         {"superseded_by": "x"},
         {"id": "m_" + "1" * 20 + "\n"},
@@ -157,7 +177,9 @@ def test_damaged_lines_are_left_out_where_that_is_asked(store: Store, second_sto
         {"accessed_at": 1e12},
     ],
 )
-def test_the_gate_of_lines(store: Store, second_store: Store, changes: dict[str, object]) -> None:
+def test_the_gate_of_lines(
+    store: Store, second_store: Store, changes: dict[str, object]
+) -> None:
     """Planted code, layers, times, weights, paths and unknown words are refused."""
     say(store, "x", now=1.0)
     line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
@@ -194,7 +216,9 @@ def test_one_file_has_an_id_and_a_key_once(store: Store, second_store: Store) ->
         import_lines(second_store, data([line, twin]))
 
 
-def test_the_users_layer_is_imported_when_it_is_named(store: Store, second_store: Store) -> None:
+def test_the_users_layer_is_imported_when_it_is_named(
+    store: Store, second_store: Store
+) -> None:
     """P06: a user-layer line would apply everywhere: unless requested it is refused, counted and
     not stored."""
     kept = prefer(store, "k", "v", now=1.0).memory
@@ -241,7 +265,11 @@ def test_what_was_said_long_ago_survives_the_way_to_another_store(
     import_lines(second_store, data(lines_of(store)))
     consolidate(second_store, MemorySettings(), now=moved + DAY_S)
     kept = memory_by_id(second_store, convention.id)
-    assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, convention.text, NOW)
+    assert (kept.source, kept.text, kept.updated_at) == (
+        MemorySource.IMPORT,
+        convention.text,
+        NOW,
+    )
     consolidate(second_store, MemorySettings(), now=moved + 800 * DAY_S)
     assert convention.id not in {
         memory.id for memory in filter_memories(second_store, MemoryFilter())

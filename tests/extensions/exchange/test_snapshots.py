@@ -37,7 +37,12 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(
     assert any(kept.access_count for kept in taken.memories)
     assert any(kept.citations for kept in taken.memories)
     restored = restore_snapshot(second_store, taken)
-    assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (
+    assert (
+        restored.added,
+        restored.changed,
+        restored.retrievals,
+        restored.repository_maps,
+    ) == (
         5,
         0,
         1,
@@ -84,7 +89,11 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, second_store:
     fill(store)
     header, *lines = map(json.loads, text_of(store).splitlines())
     lines = [line for line in lines if line["record"] == "memory"]
-    huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
+    huge = {
+        "access_count": 2**53,
+        "evidence_count": 2**53,
+        "particulars": {"occurrences": 2**53},
+    }
     planted = [
         {
             "record": "edge",

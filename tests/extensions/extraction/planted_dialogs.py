@@ -75,7 +75,9 @@ def plants(count: int) -> list[Planted]:
         filled = {key: value.replace("{n}", name) for key, value in template.items()}
         turn = (filled["user"], filled["agent"])
         kind = filled["kind"]
-        planted_items.append(Planted(name, kind, (turn,), kind, filled["text"], filled["quote"]))
+        planted_items.append(
+            Planted(name, kind, (turn,), kind, filled["text"], filled["quote"])
+        )
     return planted_items
 
 
@@ -94,7 +96,9 @@ def traps(count: int) -> list[Planted]:
         wrong = template["text"].replace("{n}", name)
         quote = template["quote"].replace("{n}", name)
         shape, kind = template["shape"], template["kind"]
-        planted_items.append(Planted(name, shape, tuple(turns), kind, wrong, quote, is_trap=True))
+        planted_items.append(
+            Planted(name, shape, tuple(turns), kind, wrong, quote, is_trap=True)
+        )
     return planted_items
 
 

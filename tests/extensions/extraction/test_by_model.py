@@ -24,7 +24,10 @@ from xscore.store.lookup import MemoryFilter, filter_memories
 from xscore.store.store import Store
 
 SPEC = "openai:gpt-6-luna"
-TURN = ("The gateway of korvexine becomes the only way in, that is settled for us.", "Understood.")
+TURN = (
+    "The gateway of korvexine becomes the only way in, that is settled for us.",
+    "Understood.",
+)
 
 
 def extracting(server: OpenAIServer, **memory: Any) -> Settings:
@@ -92,7 +95,9 @@ def test_a_strong_extractor_finds_most_and_plants_no_trap(
     assert server.counts.requests == len(sessions)
 
 
-@pytest.mark.parametrize("nonsense", ["I am a teapot.", '{"facts": 7}', '{"facts": [{"kind": 1}]}'])
+@pytest.mark.parametrize(
+    "nonsense", ["I am a teapot.", '{"facts": 7}', '{"facts": [{"kind": 1}]}']
+)
 def test_a_host_that_answers_nonsense_gets_three_calls(
     store: Store, server: OpenAIServer, nonsense: str
 ) -> None:
@@ -179,7 +184,11 @@ def test_an_eleventh_fact_is_dropped_and_an_invented_one_too(
 ) -> None:
     """At most ten, each with a quote that stands in the session, by its strict schema."""
     fact = {"kind": "decision", "text": "korvexine becomes the only way in.", "quote": TURN[0]}
-    invented = {"kind": "decision", "text": "Use zeplor for caching.", "quote": "Use zeplor here."}
+    invented = {
+        "kind": "decision",
+        "text": "Use zeplor for caching.",
+        "quote": "Use zeplor here.",
+    }
     wrong = fact | {"confidence": 1}
     listed = [wrong, *[invented] * 9, fact]
     server.answer = json.dumps({"facts": listed})
@@ -192,7 +201,9 @@ def test_an_eleventh_fact_is_dropped_and_an_invented_one_too(
     assert len(facts_of(store)) == 1
 
 
-def test_the_prompt_holds_own_words_and_what_is_known(store: Store, server: OpenAIServer) -> None:
+def test_the_prompt_holds_own_words_and_what_is_known(
+    store: Store, server: OpenAIServer
+) -> None:
     """No code, no quotation, no secret; tags cannot be closed."""
     server.answer = '{"facts": []}'
     question = (

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.extensions.extraction.conftest import NOW, put_session
@@ -69,7 +70,7 @@ def test_a_kill_at_any_transaction_loses_no_rule_and_pays_at_most_once(
         with opened(folder) as store:
             put_session(store, "s_1", SAID)
         before = server.counts.requests
-        process = in_a_process(lambda at=dies_at, place=folder: extract(place, server, dies_at=at))  # type: ignore[misc]  # bound now, not when it runs
+        process = in_a_process(partial(extract, folder, server, dies_at=dies_at))
         _, status = os.waitpid(process, 0)
         extract(folder, server)
         with opened(folder) as store:

@@ -200,7 +200,9 @@ def test_a_rejected_fact_stays_rejected_when_its_row_is_erased(store: Store) -> 
 def test_secrets_are_in_no_fact(store: Store) -> None:
     """What a session said is redacted before it is read."""
     token = "ghp_" + "a1B2" * 9
-    put_session(store, "s_1", [(f"Remember that the deploy token is {token} for now.", "Done.")])
+    put_session(
+        store, "s_1", [(f"Remember that the deploy token is {token} for now.", "Done.")]
+    )
     read(store, "s_1")
     assert all(token not in f"{fact.text}{fact.details.quote}" for fact in facts(store))
 

@@ -15,7 +15,12 @@ __all__ = ["host", "shop"]
 pytestmark = pytest.mark.verify
 
 QUESTION = "Which tickets speak of lost payments?"
-TEXTS = ["A payment was lost.", "The font is small.", "Two payments are lost since May.", "poison"]
+TEXTS = [
+    "A payment was lost.",
+    "The font is small.",
+    "Two payments are lost since May.",
+    "poison",
+]
 
 
 def test_langchain_retrieves_from_a_repository(shop: Path, host: DecisionServer) -> None:

@@ -14,10 +14,14 @@ def remember(
     store: Store, text: str, *, title: str = "", cited: str = "", **values: object
 ) -> Memory:
     """Remember a convention."""
-    memory = made(text, days_ago=1, entity=title or text, source=MemorySource.EXPLICIT, **values)
+    memory = made(
+        text, days_ago=1, entity=title or text, source=MemorySource.EXPLICIT, **values
+    )
     put(store, memory)
     if cited:
-        evidence.attach_citations(store.connection, memory.id, [parse_citation(store.root, cited)])
+        evidence.attach_citations(
+            store.connection, memory.id, [parse_citation(store.root, cited)]
+        )
     return memory
 
 
@@ -62,7 +66,8 @@ def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> 
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (AuditProblem.STALE, (memory.id,))
     assert [
-        (citation.path, citation.start_line, citation.end_line) for citation in finding.citations
+        (citation.path, citation.start_line, citation.end_line)
+        for citation in finding.citations
     ] == [("b.py", 1, 2)]
     assert finding.because == "the code it cites has changed: b.py:1-2"
     assert store.memories([memory.id])[memory.id].status is MemoryStatus.STALE

@@ -32,7 +32,9 @@ def thread_of(store: Store, branch: str = "main") -> str:
     return resume_session(store.connection, branch=branch, now=NOW - DAY).thread
 
 
-def answered(store: Store, thread: str, task: str, answer: str, *, now: float = NOW - 100) -> None:
+def answered(
+    store: Store, thread: str, task: str, answer: str, *, now: float = NOW - 100
+) -> None:
     """Answer a turn in a session."""
     record_turn(store, task, answer=answer, thread=thread, now=now - 1)
 
@@ -68,7 +70,9 @@ def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
 def test_an_inference_does_not_replace_what_the_project_was_told(store: Store) -> None:
     """L10: what a person stated under a key stays active."""
     thread = thread_of(store)
-    explicit = made("Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=MemorySource.EXPLICIT)
+    explicit = made(
+        "Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=MemorySource.EXPLICIT
+    )
     put(store, explicit)
     put(store, made("Use Prisma", kind=Kind.TECH_STACK, key="orm", **SESSION), thread=thread)
     assert close_session(store, thread, now=NOW).carried == ()
@@ -86,7 +90,9 @@ def test_its_exchanges_come_to_one_summary(store: Store) -> None:
     assert "Fix the retry loop" in summary.text
     assert "It now stops at five." in summary.text
     edges = store.edges_touching([summary.id])
-    assert {(edge.relation, edge.target) for edge in edges} == {(Relation.BELONGS_TO, summary.id)}
+    assert {(edge.relation, edge.target) for edge in edges} == {
+        (Relation.BELONGS_TO, summary.id)
+    }
     assert len(edges) == 2
     assert store.connection.execute("SELECT closed_at FROM session").fetchone() == (NOW,)
 

@@ -194,7 +194,8 @@ def test_said_decisions_are_never_lost(filled: Path) -> None:
         explicit_ids = {
             id_
             for (id_,) in store.connection.execute(
-                "SELECT id FROM memory WHERE source = 'explicit' AND kind <> ?", (Kind.EXCHANGE,)
+                "SELECT id FROM memory WHERE source = 'explicit' AND kind <> ?",
+                (Kind.EXCHANGE,),
             )
         }
         for year in range(4):

@@ -44,7 +44,10 @@ def kinds(done: Consolidation) -> list[str]:
 
 def test_facts_that_say_the_same_become_one(store: Store) -> None:
     """L03: the latest stays, evidence adds up, and it supersedes the other."""
-    older, newer = made(SAME[0], evidence_count=2, importance=0.7), made(SAME[1], evidence_count=3)
+    older, newer = (
+        made(SAME[0], evidence_count=2, importance=0.7),
+        made(SAME[1], evidence_count=3),
+    )
     older = made(SAME[0], days_ago=0.5, evidence_count=2, importance=0.7)
     put(store, older, newer)
     done = run(store, decay_per_day=0)
@@ -82,7 +85,10 @@ def test_the_key_of_a_merged_fact_goes_to_the_one_that_stays(store: Store) -> No
     put(store, inferred, explicit)
     run(store)
     after = held(store)
-    assert (after[explicit.id].status, after[explicit.id].key) == (MemoryStatus.ACTIVE, "retries")
+    assert (after[explicit.id].status, after[explicit.id].key) == (
+        MemoryStatus.ACTIVE,
+        "retries",
+    )
     assert after[inferred.id].status is MemoryStatus.SUPERSEDED
 
 
@@ -125,7 +131,8 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
 def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
     """L02, L11: notes follow the caps, every action is listed, and a second run reverts nothing."""
     facts = [
-        made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10) for n in (3, 4, 5)
+        made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10)
+        for n in (3, 4, 5)
     ]
     put(store, *facts)
     done = run(store, "project", "user", max_rows={"project": 2})
@@ -137,7 +144,9 @@ def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
 def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
     """L10: a preference archived by a cap is still the user's statement; none is inferred in its
     place."""
-    archived = preference("Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1)
+    archived = preference(
+        "Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1
+    )
     put(store, archived, preference("Of more weight", key="other", importance=0.9))
     put(store, made("Use spaces", kind=Kind.TECH_STACK, key="indent"))
     rules: dict[str, Any] = {"promote_projects": 1, "max_rows": {"user": 1}}
@@ -196,7 +205,9 @@ def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
     assert [
         (a.kind, a.memory_ids, a.why) for a in done.actions if a.kind is not ActionKind.OBSERVE
     ] == [
-        (a.kind, a.memory_ids, a.why) for a in planned.actions if a.kind is not ActionKind.OBSERVE
+        (a.kind, a.memory_ids, a.why)
+        for a in planned.actions
+        if a.kind is not ActionKind.OBSERVE
     ]
 
 
@@ -243,6 +254,8 @@ def test_closing_the_door_on_the_user_layer_is_said(project: OpenProject) -> Non
     done = run(store, "user")
     assert done.skipped == ("user: memory.user_learning is off",)
     with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [made("x", key="orm", kind=Kind.TECH_STACK)])
+        memory_writer.put_memories(
+            store.connection, [made("x", key="orm", kind=Kind.TECH_STACK)]
+        )
     run(store, "user")
     assert store.user_connection() is None

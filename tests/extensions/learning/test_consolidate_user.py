@@ -219,11 +219,14 @@ def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
     not."""
     store = project("p0")
     kept = made("Errors end in a full stop")
-    code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=MemorySource.INDEX)
+    code = made(
+        "def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=MemorySource.INDEX
+    )
     put(store, kept, code)
     amounts = MemorySettings().feedback
     assert (
-        record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
+        record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY)
+        == 1
     )
     after = held(store)[kept.id]
     assert after.confidence == pytest.approx(0.65)

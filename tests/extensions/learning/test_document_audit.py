@@ -57,7 +57,9 @@ def test_outdated_lines_are_listed(root: Path) -> None:
 def test_a_memory_that_names_what_is_gone_is_listed(root: Path) -> None:
     """Beside what is stale, with its id."""
     with own_store(root) as store:
-        gone = remember(store, Statement(kind=Kind.CONVENTION, text="Use `sum_of_all()` for sums"))
+        gone = remember(
+            store, Statement(kind=Kind.CONVENTION, text="Use `sum_of_all()` for sums")
+        )
         remember(store, Statement(kind=Kind.CONVENTION, text="Use `total_price()` for prices"))
         report = audit_memories(store, MemorySettings(), now=store.clock())
     drifted = [entry for entry in report.findings if entry.problem is AuditProblem.DRIFTED]

@@ -55,7 +55,11 @@ def test_decay_is_the_formula() -> None:
         (365.0, {}, ["prune"]),
         (9999.0, {"importance": 0.8}, []),
         (9999.0, {"source": MemorySource.EXPLICIT, "importance": 0.1}, ["archive"]),
-        (9999.0, {"source": MemorySource.EXPLICIT, "status": MemoryStatus.SUPERSEDED}, ["prune"]),
+        (
+            9999.0,
+            {"source": MemorySource.EXPLICIT, "status": MemoryStatus.SUPERSEDED},
+            ["prune"],
+        ),
     ],
 )
 def test_what_is_long_unused_goes_at_its_bounds(
@@ -150,10 +154,16 @@ def test_each_signal_moves_confidence_by_its_amount(
         ("Explicitly chose Node.js over Deno", "Node.js over Deno"),
         ("Use ruff, since it is one tool", "ruff"),
         ("We use ruff for linting so that one tool does it", "ruff"),
-        ("Retries wait longer each time because servers recover", "Retries wait longer each time"),
+        (
+            "Retries wait longer each time because servers recover",
+            "Retries wait longer each time",
+        ),
         ("Write tests for nose", "Write tests for nose"),
         ("Write tests, e.g. Hypothesis", "Write tests, e.g. Hypothesis"),
-        ("Tests mirror the package line by line. Always.", "Tests mirror the package line by line"),
+        (
+            "Tests mirror the package line by line. Always.",
+            "Tests mirror the package line by line",
+        ),
     ],
 )
 def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:

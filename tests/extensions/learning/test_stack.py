@@ -61,7 +61,8 @@ def parts(store: Store) -> list[Memory]:
 def all_ids(store: Store) -> list[str]:
     """Return the ids of everything except the index's memories."""
     return [
-        id_ for (id_,) in store.connection.execute("SELECT id FROM memory WHERE source <> 'index'")
+        id_
+        for (id_,) in store.connection.execute("SELECT id FROM memory WHERE source <> 'index'")
     ]
 
 
@@ -73,11 +74,14 @@ def write(store: Store, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted: Noted) -> None:
+def test_manifests_and_imports_are_noted_with_their_evidence(
+    store: Store, noted: Noted
+) -> None:
     """H05, L08: a manifest's line is cited, an import needs three files; prose, own names and tests
     are ignored."""
     code = {
-        f"src/{name}.py": "import httpx\n\ndef f():\n    return httpx.get('x')\n" for name in "abc"
+        f"src/{name}.py": "import httpx\n\ndef f():\n    return httpx.get('x')\n"
+        for name in "abc"
     }
     tried = {"src/d.py": "import celery\n\ndef f():\n    return celery.Celery()\n"}
     foreign = {
@@ -85,16 +89,23 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
         "web/package.json": "{broken",
     }
     write(
-        store, {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign}
+        store,
+        {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign},
     )
     # of the other folder's manifest what differs is noted beside the project's own
     elsewhere = {"orm in js": "Prisma", "test_runner in js": "Jest"}
-    main = {"http_client": "httpx", "linter": "ruff", "orm": "SQLAlchemy", "test_runner": "pytest"}
+    main = {
+        "http_client": "httpx",
+        "linter": "ruff",
+        "orm": "SQLAlchemy",
+        "test_runner": "pytest",
+    }
     assert noted() == main | elsewhere
     by_topic = {note.key: note for note in parts(store)}
     cited = citations_of(store.connection, [note.id for note in by_topic.values()])
     places = {
-        topic: [_place(span) for span in cited.get(note.id, ())] for topic, note in by_topic.items()
+        topic: [_place(span) for span in cited.get(note.id, ())]
+        for topic, note in by_topic.items()
     }
     assert places == {
         "http_client": [],
@@ -105,7 +116,11 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
         "test_runner in js": ["js/package.json:1"],
     }
     httpx = by_topic["http_client"]
-    assert (httpx.source, httpx.confidence, httpx.evidence_count) == (MemorySource.INFERRED, 0.6, 3)
+    assert (httpx.source, httpx.confidence, httpx.evidence_count) == (
+        MemorySource.INFERRED,
+        0.6,
+        3,
+    )
     assert httpx.text.startswith("Uses httpx.")
     assert httpx.text.endswith("Because: seen in src/a.py, src/b.py, src/c.py")
     assert consolidate(store, store.settings, now=NOW).counts.keys() <= {"observe"}
@@ -114,7 +129,11 @@ def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted
 @pytest.mark.parametrize(
     ("name", "text", "shown"),
     [
-        ("pyproject.toml", '[project]\ndependencies = ["flask>=3"]', {"web_framework": "Flask"}),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["flask>=3"]',
+            {"web_framework": "Flask"},
+        ),
         (
             "pyproject.toml",
             '[project.optional-dependencies]\nflask = ["pytest", "x"]',
@@ -191,7 +210,9 @@ def test_what_a_person_said_or_erased_is_not_noted(store: Store, noted: Noted) -
     """L10: a statement takes precedence over a manifest, in any layer; an erased note is not made
     again."""
     write(store, {"requirements.txt": "pytest\nruff\n"})
-    remember(store, Statement(text="use unittest", kind=Kind.DECISION, key="test_runner"), now=NOW)
+    remember(
+        store, Statement(text="use unittest", kind=Kind.DECISION, key="test_runner"), now=NOW
+    )
     assert noted() == {"linter": "ruff"}
     erase_memories(store, [note.id for note in parts(store)], now=NOW)
     assert noted() == {}

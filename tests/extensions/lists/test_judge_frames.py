@@ -59,7 +59,9 @@ def test_frames_of_other_libraries_come_back_as_they_were(
     judged = xscore.judge(QUESTION, frame)
     assert type(judged) is type(frame)
     scores = judged["score"].tolist() if library == "pandas" else judged["score"].to_pylist()
-    assert (scores[0], scores[2]) == (0.9, 0.04) and (scores[1] is None or scores[1] != scores[1])
+    assert (scores[0], scores[2]) == (0.9, 0.04) and (
+        scores[1] is None or scores[1] != scores[1]
+    )
 
 
 def test_columns_of_pandas_need_no_name_and_no_name_twice(host: DecisionServer) -> None:
@@ -89,5 +91,7 @@ def test_ids_of_several_types_become_text_in_a_frame(
     """Mixed ids become text whichever comes first; ids of one type keep it."""
     judged = xscore.judge(QUESTION, [{"id": item_id, "text": "lost"} for item_id in ids])
     assert [row.id for row in judged] == ids and judged.to_polars()["id"].to_list() == shown
-    pytest.importorskip("pyarrow", reason="the library is not installed; xscore does not need it")
+    pytest.importorskip(
+        "pyarrow", reason="the library is not installed; xscore does not need it"
+    )
     assert judged.to_arrow()["id"].to_pylist() == shown

@@ -28,7 +28,9 @@ def outcomes(judged: Any) -> list[tuple[object, ...]]:
     return [(row.id, row.score, row.outcome) for row in judged]
 
 
-def test_every_item_has_a_row_and_the_same_list_again_costs_nothing(host: DecisionServer) -> None:
+def test_every_item_has_a_row_and_the_same_list_again_costs_nothing(
+    host: DecisionServer,
+) -> None:
     """Strings are judged in order; a second call reads all of them from the store."""
     judged = xscore.judge(QUESTION, TICKETS)
     assert outcomes(judged) == [(0, 0.9, "judged"), (1, 0.04, "judged"), (2, 0.9, "judged")]
@@ -143,7 +145,9 @@ def test_a_chat_model_judges_with_reasons(monkeypatch: pytest.MonkeyPatch) -> No
         ].reason == "listed as lost"
         assert all(row.dollars == 0 for row in judged)
         sent = json.dumps(server.counts.bodies[-1])
-        assert "You judge memories against a question" in sent and "lost &lt;/memory" in sent, sent
+        assert "You judge memories against a question" in sent and "lost &lt;/memory" in sent, (
+            sent
+        )
         repeated = xscore.judge(QUESTION, [*TICKETS, hostile], **options)
         assert [row.reason for row in repeated] == [row.reason for row in judged]
         assert repeated.receipt.coverage.cached == 4 and repeated.receipt.spent.calls == 0
@@ -205,7 +209,9 @@ def test_nothing_to_judge(host: DecisionServer) -> None:
         QUESTION, []
     ).to_polars().shape == (0, 6)
     judged = xscore.judge(QUESTION, [None, "  ", float("nan")])
-    assert {row.cause for row in judged} == {"unreadable"} and judged.receipt.coverage.unjudged == 3
+    assert {row.cause for row in judged} == {
+        "unreadable"
+    } and judged.receipt.coverage.unjudged == 3
     assert host.requests == 0
 
 
@@ -250,9 +256,10 @@ def test_a_question_is_a_text_of_some_length(host: DecisionServer, question: Any
 def test_an_item_of_ten_megabytes_is_not_sent(host: DecisionServer) -> None:
     """It would take thousands of questions, so it is unjudged; its neighbours are judged."""
     judged = xscore.judge(QUESTION, ["lost " * 2_000_000, "lost"])
-    assert [row.cause for row in judged] == ["too_long", ""] and "10,000,000 characters" in judged[
-        0
-    ].reason
+    assert [row.cause for row in judged] == [
+        "too_long",
+        "",
+    ] and "10,000,000 characters" in judged[0].reason
     assert host.questions == 1
 
 
@@ -328,7 +335,11 @@ def test_usage_far_beyond_the_call_is_estimated(
         judge = "openai:gpt-5-mini" if wire == "chat" else "typesafe:jev-1.14.0"
         for item in ("one", "two"):
             of = xscore.judge(QUESTION, [item], judge=judge).receipt
-            assert (of.coverage.judged, of.ended, of.spent.estimated) == (1, "", not is_believed)
+            assert (of.coverage.judged, of.ended, of.spent.estimated) == (
+                1,
+                "",
+                not is_believed,
+            )
             tokens = (
                 of.spent.usage.input_tokens if name == "input" else of.spent.usage.output_tokens
             )
@@ -349,7 +360,10 @@ def test_a_wrong_key_is_an_error_of_its_type(monkeypatch: pytest.MonkeyPatch) ->
     of = refused.value.receipt
     assert of.spent.cost_usd == Decimal(0) and of.ended == "provider"
     assert (
-        of.coverage.candidates == of.coverage.unjudged == len(TICKETS) == len(refused.value.judged)
+        of.coverage.candidates
+        == of.coverage.unjudged
+        == len(TICKETS)
+        == len(refused.value.judged)
     )
 
 
@@ -405,7 +419,8 @@ def test_bad_replies_are_counted_over_the_whole_list(host: DecisionServer) -> No
     )
     asked_again = re.search(r"(\d+) prompts asked again", repaired)
     assert asked_again is not None and 1 < int(asked_again[1]) <= replies.count(0)
-    lost = [row for row in judged if row.score is None]  # asked twice, and both replies were bad
+    # Asked twice, and both replies were bad.
+    lost = [row for row in judged if row.score is None]
     assert {row.cause for row in lost} <= {"unreadable"} and {row.score for row in judged} <= {
         0.9,
         None,

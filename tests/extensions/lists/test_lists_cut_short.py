@@ -91,7 +91,10 @@ def test_sigkill_in_the_middle_and_again(host: DecisionServer, own_home: Path) -
     kept, host.latency_s, host.score = stored(own_home), 0.0, table({}, default=4)
     judged = xscore.judge(QUESTION, tickets(MANY))
     assert 0 < kept < MANY
-    assert (judged.receipt.coverage.cached, judged.receipt.coverage.judged) == (kept, MANY - kept)
+    assert (judged.receipt.coverage.cached, judged.receipt.coverage.judged) == (
+        kept,
+        MANY - kept,
+    )
 
 
 @pytest.mark.verify
@@ -101,7 +104,9 @@ def test_ctrl_c_returns_what_was_judged(host: DecisionServer, own_home: Path) ->
     slow_after_the_first(host)
     code = f"import polars\npolars.DataFrame()\ntry:\n    xscore.judge(QUESTION, tickets({MANY}))\n"
     code += "except xscore.Interrupted as stopped:\n    of = stopped.receipt.receipt\n"
-    code += "    print(of.ended, len(stopped.receipt), of.coverage.judged, of.unjudged_by_cause)\n"
+    code += (
+        "    print(of.ended, len(stopped.receipt), of.coverage.judged, of.unjudged_by_cause)\n"
+    )
     process = run_python(code)
     wait_until(lambda: stored(own_home) > 0)
     process.send_signal(signal.SIGINT)
@@ -114,13 +119,16 @@ def test_ctrl_c_returns_what_was_judged(host: DecisionServer, own_home: Path) ->
 
 
 @pytest.mark.verify
-def test_after_a_fork_both_processes_judge(host: DecisionServer, asked_texts: Counter[str]) -> None:
+def test_after_a_fork_both_processes_judge(
+    host: DecisionServer, asked_texts: Counter[str]
+) -> None:
     """The child opens its own thread and store, and finds what its parent paid for."""
     code = "xscore.judge(QUESTION, tickets(3))\nchild = os.fork()\n"
     code += "found = xscore.judge(QUESTION, tickets(4 if child else 3))\n"
     code += "ok = found.receipt.coverage.cached == 3\n"
     code += (
-        "os._exit(0 if ok else 1) if not child else sys.exit(os.waitpid(child, 0)[1] or not ok)\n"
+        "os._exit(0 if ok else 1) if not child else "
+        "sys.exit(os.waitpid(child, 0)[1] or not ok)\n"
     )
     process = run_python(code)
     process.communicate(timeout=60)
@@ -260,7 +268,9 @@ def test_a_deadline_does_not_wait_for_an_iterator_that_blocks(host: DecisionServ
     assert has_gone_on.wait(PATIENCE_S), "nobody reads the iterator"
 
 
-async def test_a_sized_source_that_blocks_does_not_hold_up_the_loop(host: DecisionServer) -> None:
+async def test_a_sized_source_that_blocks_does_not_hold_up_the_loop(
+    host: DecisionServer,
+) -> None:
     """A query set knows its length, and queries its database when iterated."""
     loop, turned = asyncio.get_running_loop(), threading.Event()
 

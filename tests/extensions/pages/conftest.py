@@ -118,7 +118,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Place:
         async with Pipeline.open(root, settings) as pipeline:
             chosen = await pipeline.ask(Turn(task=TASK, thread="basket"))
             carried = await pipeline.ask(Turn(task=FOLLOW_UP, thread="basket"), answer=False)
-            within = Turn(task="What is in the shop?", scope=Scope(within=(str(root / "shop"),)))
+            within = Turn(
+                task="What is in the shop?", scope=Scope(within=(str(root / "shop"),))
+            )
             narrowed = await pipeline.ask(within, answer=False)
             killed = await pipeline.ask("Which one was killed?", answer=False)
             for table in ("receipt", "turn_figures"):
@@ -155,7 +157,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Place:
     }
     root = make_place(folder, files)
     settings = scripted_settings(
-        folder, default=0.9, answer=f"{HOSTILE} [m_0]", rules=[{"score": 0.9, "reason": HOSTILE}]
+        folder,
+        default=0.9,
+        answer=f"{HOSTILE} [m_0]",
+        rules=[{"score": 0.9, "reason": HOSTILE}],
     )
 
     async def run() -> str:

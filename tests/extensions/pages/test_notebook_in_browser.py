@@ -27,7 +27,9 @@ async def tab(devtools: str) -> AsyncIterator[browser.Tab]:
         yield opened
 
 
-async def test_the_frame_draws_and_runs_nothing_of_others(tab: browser.Tab, tmp_path: Path) -> None:
+async def test_the_frame_draws_and_runs_nothing_of_others(
+    tab: browser.Tab, tmp_path: Path
+) -> None:
     """A page that holds an answer as a notebook does shows the table, and the map with its script;
     hostile text runs in neither, and nothing is asked for."""
     shown = asked(tmp_path, reason=HOSTILE, answer=HOSTILE)._repr_html_()

@@ -137,7 +137,9 @@ def test_an_edit_since_then_is_never_given_a_score(tmp_path: Path) -> None:
     one is said to have changed."""
     steps = "\n\n\n".join(f"def step_{n}(value):\n    return value + {n}" for n in range(30))
     root = make_place(tmp_path, {**FILES, "steps.py": steps + "\n"})
-    settings = scripted_settings(tmp_path, default=0.03, rules=[{"entity": "pay", "score": 0.9}])
+    settings = scripted_settings(
+        tmp_path, default=0.03, rules=[{"entity": "pay", "score": 0.9}]
+    )
     place = Place(root, settings, {})
     before = _ask(place, "Who pays?")
     checkout = root / "shop/checkout.py"

@@ -58,13 +58,17 @@ async def test_hostile_text_runs_nothing(
     await tab.settle()
 
     assert await tab.run("window.ran") is None
-    assert await tab.run("document.querySelectorAll('main img, main script, iframe').length") == 0
+    assert (
+        await tab.run("document.querySelectorAll('main img, main script, iframe').length") == 0
+    )
     assert HOSTILE in await tab.run("document.querySelector('h1').textContent")
     assert tab.asked_for == [path.as_uri()]
     assert tab.dialogs == [] and tab.complaints == []
 
 
-@pytest.mark.parametrize("state", ["chosen", "carried", "unjudged", "killed", "words", "hostile"])
+@pytest.mark.parametrize(
+    "state", ["chosen", "carried", "unjudged", "killed", "words", "hostile"]
+)
 async def test_every_turn_is_drawn_at_every_width(
     tab: browser.Tab, pages: dict[str, Shown], tmp_path: Path, state: str
 ) -> None:
@@ -92,7 +96,9 @@ async def test_a_click_says_all_of_a_memory(
     x = await tab.run(f"{bounds}.left + {box}[0] + {box}[2] / 2")
     y = await tab.run(f"{bounds}.top + {box}[1] + {box}[3] / 2")
     for kind in ("mousePressed", "mouseReleased"):
-        await tab.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        await tab.send(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
+        )
     words = await tab.run("panel.textContent")
     assert "Basket.total" in words
     assert shown.record.sentences[place] in words
@@ -164,7 +170,9 @@ async def test_it_prints_the_chosen_whole(
     """In print the chosen memories are unfolded on white, and no control is there."""
     await tab.look(width=800, theme="dark", media="print")
     await open_page(tab, pages["chosen"], tmp_path)
-    tall = "Array.from(document.querySelectorAll('.memory[id^=kept-]'), m => m.offsetHeight > 90)"
+    tall = (
+        "Array.from(document.querySelectorAll('.memory[id^=kept-]'), m => m.offsetHeight > 90)"
+    )
     assert all(await tab.run(tall))
     assert await tab.run("controls.checkVisibility()") is False
     printed = await tab.send("Page.printToPDF", printBackground=False)
@@ -180,5 +188,7 @@ async def test_without_scripts_the_words_are_all_there(
     path.write_text(pages["chosen"].html, encoding="utf-8")
     await tab.open(path)
     nodes = (await tab.send("Accessibility.getFullAXTree"))["nodes"]
-    names = {str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]}
+    names = {
+        str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]
+    }
     assert {"What was chosen", "The answer", "Calls", "Folders as a table"} <= names

@@ -51,9 +51,9 @@ def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> Non
     assert not path.read_bytes().startswith(HEADER)
     with open_store(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 5
-    assert sqlite_drivers.read_note(rebuilt.set_aside_at / "memory.db") == sqlite_drivers.read_note(
-        path
-    )
+    assert sqlite_drivers.read_note(
+        rebuilt.set_aside_at / "memory.db"
+    ) == sqlite_drivers.read_note(path)
     assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
 
 
@@ -105,7 +105,9 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
     """Both wait for each other's transactions, and everything is kept."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name])
+        subprocess.Popen(
+            [sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name]
+        )
         for name in "ab"
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0]

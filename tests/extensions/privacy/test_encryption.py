@@ -116,7 +116,11 @@ def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any
 
 
 def _traced(
-    step: int, stop: Callable[[], None], convert: Callable[..., object], path: Path, user_dir: Path
+    step: int,
+    stop: Callable[[], None],
+    convert: Callable[..., object],
+    path: Path,
+    user_dir: Path,
 ) -> int:
     """Convert, stopping at this step; return how many there are."""
     trace, ran = _stopping_at(step, stop)
@@ -155,7 +159,8 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     finishes."""
     path = make_plain_store(tmp_path / "r", user_dir, memories=2)
     encryption.encrypt_store(path, user_data_dir=user_dir)
-    encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
+    # The key is made, the schema settled.
+    encryption.decrypt_store(path, user_data_dir=user_dir)
     key = encryption_key.load_encryption_key(user_dir)
     before = contents_of(path, key)
     convert, convert_back = (
@@ -177,7 +182,9 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
         assert path.read_bytes().startswith(HEADER) == (way == "decrypt"), step
 
 
-def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_dir: Path) -> None:
+def test_what_a_killed_call_left_readable_is_overwritten(
+    tmp_path: Path, user_dir: Path
+) -> None:
     """The next call wipes the replaced plain file, but not a second link of the live store."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
     leftover = path.with_name("memory.db.plain")
@@ -220,13 +227,16 @@ def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> Non
     path = make_plain_store(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         connection.execute(
-            "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),)
+            "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)",
+            (time.time(),),
         )
     with pytest.raises(StoreError, match="process 1 on far"):
         encryption.encrypt_store(path, user_data_dir=user_dir)
 
 
-def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user_dir: Path) -> None:
+def test_who_waits_for_a_conversion_goes_on_in_the_new_file(
+    tmp_path: Path, user_dir: Path
+) -> None:
     """A process that opens the store meanwhile waits, and never writes into the replaced file."""
     path = make_plain_store(tmp_path / "r", user_dir)
     key = encryption_key.load_or_create_encryption_key(user_dir)

@@ -31,7 +31,8 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
             "INSERT INTO query (turn_key, judge) VALUES ('tk', 'j') ON CONFLICT DO NOTHING"
         )
         connection.execute(
-            "INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,)
+            "INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING",
+            (memory.content_hash,),
         )
         query = connection.execute("SELECT id FROM query").fetchone()[0]
         content = connection.execute(
@@ -47,7 +48,9 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
         connection.execute("INSERT INTO reason VALUES (?, ?, ?)", (query, content, reason))
 
 
-def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory, ...] = ()) -> str:
+def play(
+    store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory, ...] = ()
+) -> str:
     """Record a turn that kept these memories."""
     thread = resume_session(store.connection, branch="main", now=1.0).thread
     turn = begin(store, Turn(task=task, thread=thread), digest(task), now=5.0)
@@ -132,12 +135,16 @@ def test_everything_made_with_a_memory_goes_with_it(
         assert words not in remaining, words
     assert store.memories([kept.id]) == {kept.id: kept}
     body = json.loads(turn_history.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # the turn was just stored
-    assert body["selected"] == [{"id": memory.id, "kind": "convention", "entity": "", "reason": ""}]
+    assert body["selected"] == [
+        {"id": memory.id, "kind": "convention", "entity": "", "reason": ""}
+    ]
     assert body["near_misses"][0]["reason"] == "Other words"
     assert (body["answer"], body["coverage"]) == ("", {"candidates": 7})
     assert turn_history.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # the turn was just stored
     assert [
-        event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED
+        event.subject
+        for event in list_events(store.connection)
+        if event.name is EventName.REMOVED
     ] == list(done.ids)
 
 
@@ -184,7 +191,9 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(
             "summary": f"x {memory.text} y",
             "goals": ["ship it"],
         }
-        connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
+        connection.execute(
+            "INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),)
+        )
         for subject, event_payload in (
             ("", {"of": [memory.id]}),
             (memory.id, {"t": 1}),
@@ -200,7 +209,12 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(
     assert b"velvet" not in files() and b"marble" not in files()
     kept = json.loads(store.connection.execute("SELECT payload FROM checkpoint").fetchone()[0])
     assert kept == {"memories": ["m_0"], "summary": "", "goals": ["ship it"]}
-    assert [event.payload for event in list_events(store.connection)][:4] == [{}, {}, {}, {"a": 1}]
+    assert [event.payload for event in list_events(store.connection)][:4] == [
+        {},
+        {},
+        {},
+        {"a": 1},
+    ]
 
 
 def test_an_exchange_that_is_named_takes_its_task_along(
@@ -240,7 +254,9 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
                 {"id": silent, "task": "magenta"},
             ]
         }
-        connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
+        connection.execute(
+            "INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),)
+        )
     ids, gone = [memory.id], [answered, silent, broken]
     wording = erasure.erased_lines(store, ids, turns=gone)
     done = erasure.erase_memories(store, ids, turns=gone, now=9.0)
@@ -362,6 +378,8 @@ def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: S
     assert set(json.loads(before)["paths"]) == {"vault/hidden.py", "src/asked.py"}
     assert memory.id in json.loads(before)["links"]
     erasure.erase_memories(store, [memory.id], now=20.0)
-    (after,) = store.connection.execute("SELECT context FROM turn WHERE id = ?", (turn,)).fetchone()
+    (after,) = store.connection.execute(
+        "SELECT context FROM turn WHERE id = ?", (turn,)
+    ).fetchone()
     assert json.loads(after)["paths"] == ["src/asked.py"]
     assert WORDS not in after and "quokka" not in after

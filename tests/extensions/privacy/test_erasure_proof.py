@@ -157,7 +157,8 @@ def test_a_place_that_is_a_path_here_is_left_out(store: Store, named_by: str) ->
             put(store.connection, citing := said("It is paid monthly"))
             with database.transaction(store.connection) as connection:
                 connection.execute(
-                    "INSERT INTO evidence VALUES (?, ?, 'hash', 1, 2, 0)", (citing.id, SHARED_PLACE)
+                    "INSERT INTO evidence VALUES (?, ?, 'hash', 1, 2, 0)",
+                    (citing.id, SHARED_PLACE),
                 )
     wording = erasure.erased_lines(store, [memory.id])
     erasure.erase_memories(store, [memory.id], now=1.0)

@@ -18,7 +18,9 @@ Texts = Callable[[], list[str]]
 
 def at(second: int) -> str:
     """Return the time N seconds after ten o'clock."""
-    return f"2026-11-20T{10 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000Z"
+    return (
+        f"2026-11-20T{10 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000Z"
+    )
 
 
 class ClaudeLog:
@@ -55,7 +57,14 @@ class ClaudeLog:
             {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}
         )
         return self.user(
-            [{"type": "tool_result", "tool_use_id": name, "content": output, "is_error": failed}]
+            [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": name,
+                    "content": output,
+                    "is_error": failed,
+                }
+            ]
         )
 
     def edits(self, path: str) -> "ClaudeLog":
@@ -116,12 +125,20 @@ class CodexLog:
         self.records: list[Record] = []
         if session:
             git = {"branch": "main", "commit_hash": "abc"}
-            named = {"id": session, "cwd": self.cwd, "cli_version": "0.60.0", "git": git, **meta}
+            named = {
+                "id": session,
+                "cwd": self.cwd,
+                "cli_version": "0.60.0",
+                "git": git,
+                **meta,
+            }
             self.add("session_meta", named)
 
     def add(self, kind: str, payload: object) -> "CodexLog":
         """Add any record."""
-        self.records.append({"timestamp": at(len(self.records)), "type": kind, "payload": payload})
+        self.records.append(
+            {"timestamp": at(len(self.records)), "type": kind, "payload": payload}
+        )
         return self
 
     def event(self, kind: str, **payload: object) -> "CodexLog":

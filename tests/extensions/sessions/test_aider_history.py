@@ -75,7 +75,9 @@ def test_going_on_gives_the_same_ids(root: Path, run: Import, past: Past) -> Non
     write(root, AIDER)
     run()
     before = {memory.id for memory in past()}
-    write(root, AIDER + "\nIts bytes stay the same.\n\n#### and a slot?\n\nA place in a pack.\n")
+    write(
+        root, AIDER + "\nIts bytes stay the same.\n\n#### and a slot?\n\nA place in a pack.\n"
+    )
     report = run()
     assert (report.added, report.updated) == (1, 1)
     assert before < {memory.id for memory in past()}
@@ -129,7 +131,9 @@ def test_where_git_cannot_say_it_is_left_out(
     """Without an answer from git, no history is believed to be the user's own."""
     (root / HISTORY).write_text(AIDER)
     monkeypatch.setenv("PATH", os.devnull)
-    assert run().notes[0].endswith("left out, git cannot say whether it came with the repository")
+    assert (
+        run().notes[0].endswith("left out, git cannot say whether it came with the repository")
+    )
 
 
 def test_a_plain_folder_has_a_history(tmp_path: Path, own_home: Path) -> None:

@@ -161,9 +161,9 @@ def test_codex_keeps_what_stands_before(
     log.wire("user", HUGE).event("user_message", message=HUGE).event(
         "agent_message", message="answer two"
     )
-    log.event("user_message", message="third").event("agent_message", message="answer three").write(
-        own_home
-    )
+    log.event("user_message", message="third").event(
+        "agent_message", message="answer three"
+    ).write(own_home)
     wire = (
         CodexLog(root, "wired")
         .wire("user", "first")

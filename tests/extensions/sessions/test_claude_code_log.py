@@ -105,7 +105,9 @@ def test_a_failed_command_and_its_later_success_are_told(
         .user("make the tests pass")
         .runs("pytest -q", "x\n" * 9000 + "E  KeyError: 'k'", failed=True)
     )
-    log.edits(str(root / "src/reader.py")).runs("pytest -q", "." * 9000 + " 3 passed", failed=False)
+    log.edits(str(root / "src/reader.py")).runs(
+        "pytest -q", "." * 9000 + " 3 passed", failed=False
+    )
     log.says("The key was missing.").write(own_home)
     report = run()
     text = past()[0].text
@@ -137,7 +139,9 @@ def test_a_missing_field_is_named_with_its_line(
     del log.records[2][field]
     log.write(own_home)
     (note,) = run().notes
-    assert note.startswith("~/.claude/projects/") and "line 3: expected" in note and field in note
+    assert (
+        note.startswith("~/.claude/projects/") and "line 3: expected" in note and field in note
+    )
     assert len(past()) == 1
     foreign = ClaudeLog(root, "other").user("three").says("answer")
     del foreign.records[0][field]
@@ -166,7 +170,9 @@ def test_summaries_and_snapshots_alone_are_no_error(
         type="file-history-snapshot", snapshot={}
     )
     log.write(own_home)
-    agent = ClaudeLog(root).user("look into it", isSidechain=True).says("done", isSidechain=True)
+    agent = (
+        ClaudeLog(root).user("look into it", isSidechain=True).says("done", isSidechain=True)
+    )
     agent.write(own_home, "agent-1")
     report = run()
     assert (report.refused, report.files, report.exchanges) == ([], 2, 0)

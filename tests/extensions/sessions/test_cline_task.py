@@ -10,7 +10,11 @@ from xscore.extensions.sessions.cline import EXTENSION
 
 MESSAGES = [
     say("text", "add a cache", ts=0),
-    say("api_req_started", {"request": "<environment_details>secret</environment_details>"}, ts=1),
+    say(
+        "api_req_started",
+        {"request": "<environment_details>secret</environment_details>"},
+        ts=1,
+    ),
     say("text", "I will add one.", ts=2, partial=True),
     say("tool", {"tool": "editedExistingFile", "path": "src/reader.py", "diff": "x"}, ts=3),
     say("command", "pytest -qREQ_APP", ts=4, ask=True),

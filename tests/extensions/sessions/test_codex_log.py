@@ -25,7 +25,9 @@ def test_the_same_words_in_two_logs_are_one_exchange(
     log.wire("assistant", "answer one").event("user_message", message="second").wire(
         "user", "second"
     )
-    log.wire("assistant", "answer two").event("agent_message", message="answer two").write(own_home)
+    log.wire("assistant", "answer two").event("agent_message", message="answer two").write(
+        own_home
+    )
     assert run().added == 2
     assert texts() == ["Task: first Answer: answer one", "Task: second Answer: answer two"]
 
@@ -48,11 +50,16 @@ def test_without_events_the_wire_is_read(
     assert texts() == ["Task: the question Answer: the answer"]
 
 
-def test_completed_items_are_read(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
+def test_completed_items_are_read(
+    root: Path, own_home: Path, run: Import, texts: Texts
+) -> None:
     """Newer rollouts have completed items, including commands and changed files."""
     log = CodexLog(root).item("UserMessage", content=[{"type": "text", "text": "fix it"}])
     log.item(
-        "CommandExecution", command="pytest -q", exit_code=1, aggregated_output="E KeyError: 'x'"
+        "CommandExecution",
+        command="pytest -q",
+        exit_code=1,
+        aggregated_output="E KeyError: 'x'",
     )
     log.item("FileChange", changes=[{"path": "src/reader.py", "kind": "update"}])
     log.item("CommandExecution", command="pytest -q", exit_code=0, aggregated_output="1 passed")
@@ -81,7 +88,9 @@ def test_commands_of_events_and_of_the_wire_count_once(
     }
     log.event("exec_command_end", call_id="c1", **ended)
     output = '{"output": "fatal: no rule", "metadata": {"exit_code": 2}}'
-    log.add("response_item", {"type": "function_call_output", "call_id": "c1", "output": output})
+    log.add(
+        "response_item", {"type": "function_call_output", "call_id": "c1", "output": output}
+    )
     patch = "*** Begin Patch\n*** Update File: src/reader.py\n@@\n*** End Patch"
     log.add(
         "response_item",
@@ -107,7 +116,9 @@ def test_a_failure_told_by_the_wire_alone_is_seen(
     }
     log.add("response_item", call)
     output = "Exit code: 1\nWall time: 2s\nOutput:\n" + "x\n" * 4000 + "ImportError: no module"
-    log.add("response_item", {"type": "function_call_output", "call_id": "c1", "output": output})
+    log.add(
+        "response_item", {"type": "function_call_output", "call_id": "c1", "output": output}
+    )
     log.event("agent_message", message="A module is missing.").write(own_home)
     assert run().failures == 1
     assert "ImportError: no module" in texts()[0]
@@ -118,7 +129,9 @@ def test_replaced_history_is_never_read(
 ) -> None:
     """`compacted` repeats earlier words, rewritten; it is skipped."""
     log = (
-        CodexLog(root).event("user_message", message="one").event("agent_message", message="answer")
+        CodexLog(root)
+        .event("user_message", message="one")
+        .event("agent_message", message="answer")
     )
     old = [
         {
@@ -137,7 +150,9 @@ def test_packed_files_are_read_and_known_again(
 ) -> None:
     """A compressed idle file holds the same exchanges as before."""
     log = (
-        CodexLog(root).event("user_message", message="one").event("agent_message", message="answer")
+        CodexLog(root)
+        .event("user_message", message="one")
+        .event("agent_message", message="answer")
     )
     plain = log.write(own_home)
     assert run().added == 1
@@ -184,7 +199,9 @@ def test_a_fork_repeats_its_parent_once(
 
 def test_sub_agents_are_skipped(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """A session started by an agent is not a person's."""
-    log = CodexLog(root, source={"subagent": "review"}).event("user_message", message="review this")
+    log = CodexLog(root, source={"subagent": "review"}).event(
+        "user_message", message="review this"
+    )
     log.event("agent_message", message="fine").write(own_home)
     assert run().exchanges == 0
 
@@ -193,7 +210,14 @@ def test_sub_agents_are_skipped(root: Path, own_home: Path, run: Import, past: P
     ("records", "expected"),
     [
         (
-            [{"id": "x", "timestamp": "2025-04-01T00:00:00Z", "instructions": None, "cwd": "ROOT"}],
+            [
+                {
+                    "id": "x",
+                    "timestamp": "2025-04-01T00:00:00Z",
+                    "instructions": None,
+                    "cwd": "ROOT",
+                }
+            ],
             "session_meta",
         ),
         ([{"timestamp": "x", "type": "session_meta", "payload": {"cwd": "ROOT"}}], "`id`"),
@@ -202,7 +226,10 @@ def test_sub_agents_are_skipped(root: Path, own_home: Path, run: Import, past: P
             "expected records of Codex",
         ),
         (
-            [META, {"timestamp": "soon", "type": "event_msg", "payload": {"type": "user_message"}}],
+            [
+                META,
+                {"timestamp": "soon", "type": "event_msg", "payload": {"type": "user_message"}},
+            ],
             "line 2: expected a",
         ),
         (

@@ -37,7 +37,9 @@ def rows(store: Store, sql: str) -> list[Any]:
     return store.connection.execute(sql).fetchall()
 
 
-def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
+def test_only_what_is_new_is_read(
+    root: Path, own_home: Path, run: Import, texts: Texts
+) -> None:
     """An unchanged file is not opened; of a grown one only new and continued exchanges are
     imported."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer tw")
@@ -128,7 +130,9 @@ def test_what_was_put_away_is_not_revived(
     log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
     log.write(own_home)
     run()
-    store.connection.execute("UPDATE memory_row SET status = 'archived' WHERE kind = 'exchange'")
+    store.connection.execute(
+        "UPDATE memory_row SET status = 'archived' WHERE kind = 'exchange'"
+    )
     log.says("longer answer").write(own_home, "resumed")
     assert run().known == 1
     assert rows(store, "SELECT status FROM memory WHERE kind = 'exchange'") == [("archived",)]
@@ -218,7 +222,9 @@ def test_a_dry_run_keeps_nothing(root: Path, own_home: Path, store: Store, run: 
     assert run().added == 1
 
 
-def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, run: Import) -> None:
+def test_secrets_are_taken_out_first(
+    root: Path, own_home: Path, store: Store, run: Import
+) -> None:
     """P01: a typed or printed secret is in no file of the store, even where text was cut."""
     key = "sk-ant-api03-" + "Ab1" * 31 + "-AAAAAA"
     log = (
@@ -259,14 +265,20 @@ def test_exchanges_are_tied_to_the_code_they_name(
     )
     ClaudeLog(root).user("why?").edits(str(root / "src/reader.py")).says("done").write(own_home)
     assert run().links == 1
-    assert rows(store, "SELECT target, relation FROM edge") == [("f_src/reader.py", "references")]
+    assert rows(store, "SELECT target, relation FROM edge") == [
+        ("f_src/reader.py", "references")
+    ]
 
 
-def test_failures_are_counted_once(root: Path, own_home: Path, store: Store, run: Import) -> None:
+def test_failures_are_counted_once(
+    root: Path, own_home: Path, store: Store, run: Import
+) -> None:
     """The failures of an exchange become project failures, counted once however often it is
     read."""
     log = (
-        ClaudeLog(root, "one").user("fix", uuid="u1").runs("pytest", "E KeyError: 'k'", failed=True)
+        ClaudeLog(root, "one")
+        .user("fix", uuid="u1")
+        .runs("pytest", "E KeyError: 'k'", failed=True)
     )
     log.runs("pytest", "ok", failed=False).says("The key was missing.")
     log.write(own_home)
@@ -293,7 +305,9 @@ def imported(
         return report, {memory.id: memory.details.occurrences for memory in memories}
 
 
-def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_home: Path) -> None:
+def test_exchanges_and_failures_do_not_double_after_a_rebuild(
+    root: Path, own_home: Path
+) -> None:
     """Bookmarks are not salvaged on purpose: files are read again, known ids skipped, lost
     exchanges restored."""
     log = ClaudeLog(root, "one").user("mend it")
@@ -301,7 +315,9 @@ def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_ho
         "pytest -q", "ok", failed=False, call="b"
     )
     log.says("Mended.").write(own_home)
-    ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(own_home)
+    ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(
+        own_home
+    )
     first, before = imported(root, own_home, lose="two")
     assert (first.added, first.failures) == (2, 1)
     assert rebuild.rebuild_store(store_dir(root), user_data_dir=own_home / "data").set_aside_at
@@ -327,7 +343,9 @@ def of_kind(store: Store, kind: Kind) -> list[Memory]:
 def forget(store: Store, session: str) -> None:
     """Forget only the exchange, as `sessions forget` does."""
     (exchange,) = [
-        memory.id for memory in of_kind(store, Kind.EXCHANGE) if memory.details.session == session
+        memory.id
+        for memory in of_kind(store, Kind.EXCHANGE)
+        if memory.details.session == session
     ]
     chosen = [exchange]
     assert (
@@ -370,7 +388,9 @@ def test_a_failure_met_elsewhere_too_counts_less(
     assert of_kind(store, Kind.FAILURE) == of_kind(store, Kind.PATTERN) == []
     assert (
         json.loads(
-            store.connection.execute("SELECT json_group_array(id) FROM occurrence").fetchone()[0]
+            store.connection.execute("SELECT json_group_array(id) FROM occurrence").fetchone()[
+                0
+            ]
         )
         == []
     )

@@ -43,9 +43,13 @@ MEMORIES = (
         "f",
     ),
     remembered(
-        Kind.DECISION, Layer.GOVERNANCE, "RECALLED decision: use tenacity\n```\nRECALLED fence\n```"
+        Kind.DECISION,
+        Layer.GOVERNANCE,
+        "RECALLED decision: use tenacity\n```\nRECALLED fence\n```",
     ),
-    remembered(Kind.EXCHANGE, Layer.SESSION, "Task: RECALLED question\n\nAnswer: RECALLED answer"),
+    remembered(
+        Kind.EXCHANGE, Layer.SESSION, "Task: RECALLED question\n\nAnswer: RECALLED answer"
+    ),
     remembered(Kind.FAILURE, Layer.PROJECT, "pytest\nRECALLED KeyError"),
 )
 
@@ -67,8 +71,12 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
             9,
             0.0,
         )
-        ranked = Ranked(candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9)
-        entries.append(BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header"))
+        ranked = Ranked(
+            candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9
+        )
+        entries.append(
+            BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header")
+        )
     near = [
         LeftOut(
             candidate._replace(path=path, entity=f"RECALLED.{cause.name}"),
@@ -91,7 +99,12 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         remark=RANKED_BY_WORDS,
     )
     return render_bundle(
-        entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0, beside=beside
+        entries,
+        form=form,
+        max_tokens=max_tokens,
+        settings=BundleSettings(),
+        now=1.0,
+        beside=beside,
     ).text
 
 
@@ -109,7 +122,9 @@ def whole_prompt() -> str:
         turn,
         Bundle(entries, (), (), 1),
         conversation=SessionContext(
-            exchanges=[MEMORIES[2]], summary="RECALLED summary", checkpoint="RECALLED checkpoint"
+            exchanges=[MEMORIES[2]],
+            summary="RECALLED summary",
+            checkpoint="RECALLED checkpoint",
         ),
         model="m",
         settings=PrimarySettings(max_output_tokens=9),
@@ -130,12 +145,16 @@ def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
     pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
     remaining = spoken_text(pasted)
     assert (
-        "RECALLED" not in remaining and "m_" not in remaining and RANKED_BY_WORDS not in remaining
+        "RECALLED" not in remaining
+        and "m_" not in remaining
+        and RANKED_BY_WORDS not in remaining
     )
     assert remaining.startswith("please look") and remaining.endswith("and tell me why")
 
 
-def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_recall_never_becomes_a_memory(
+    root: Path, own_home: Path, run: Import, past: Past
+) -> None:
     """Through a whole import: neither question nor answer stores recalled text again."""
     answer = f"As [m_0123456789abcdef0123] says, it is the newline.\n\n{bundle('xml')}"
     ClaudeLog(root).user(whole_prompt()).says(answer).write(own_home)
@@ -161,14 +180,19 @@ def test_injected_output_of_a_failed_command_goes(
     log.write(own_home)
     run()
     assert not [
-        text for *_, text in read_with_bodies(store.connection, "id", "true") if "RECALLED" in text
+        text
+        for *_, text in read_with_bodies(store.connection, "id", "true")
+        if "RECALLED" in text
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "remaining"),
     [
-        ("<task>\nfix it\n</task>\n<environment_details>\nfiles\n</environment_details>", "fix it"),
+        (
+            "<task>\nfix it\n</task>\n<environment_details>\nfiles\n</environment_details>",
+            "fix it",
+        ),
         (
             (
                 "# Context from my IDE setup:\n\n"
@@ -217,4 +241,6 @@ def test_it_is_stable(text: str) -> None:
 )
 def test_it_takes_linear_time(unit: str) -> None:
     """Nested openings take linear time: eight times the CPU for eight times the text."""
-    assert_growth(lambda count: spoken_text(unit * count), small=4_000, large=32_000, at_most=24)
+    assert_growth(
+        lambda count: spoken_text(unit * count), small=4_000, large=32_000, at_most=24
+    )

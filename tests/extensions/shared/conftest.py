@@ -73,7 +73,9 @@ class Relay:
         self.asked.append(name)
         return getattr(self.server, name)
 
-    def link(self, *, require: bool = True, timeout_s: float = 30, **options: Any) -> ServerLink:
+    def link(
+        self, *, require: bool = True, timeout_s: float = 30, **options: Any
+    ) -> ServerLink:
         """Return a link to it."""
         return ServerLink(lambda: self, require=require, timeout_s=timeout_s, **options)  # type: ignore[arg-type,return-value]  # it forwards every call to a server
 
@@ -84,7 +86,11 @@ async def link_to(shared: SharedSettings) -> AsyncIterator[NewLink]:
     async with AsyncExitStack() as stack:
 
         def make(settings: SharedSettings = shared, **options: object) -> ServerLink:
-            link_options = {"require": settings.require, "timeout_s": settings.timeout_s, **options}
+            link_options = {
+                "require": settings.require,
+                "timeout_s": settings.timeout_s,
+                **options,
+            }
             link = ServerLink(server_factory(settings), **link_options)  # type: ignore[arg-type]  # each test passes valid options
             stack.push_async_callback(link.aclose)
             return link

@@ -52,7 +52,9 @@ class RedisProcess:
 
     def start(self) -> None:
         """Return once it answers. Retried while another program has its port for a moment."""
-        wait_until(self._runs, otherwise=f"redis-server did not start: see {self._home / 'log'}")
+        wait_until(
+            self._runs, otherwise=f"redis-server did not start: see {self._home / 'log'}"
+        )
 
     def _runs(self) -> bool:
         if self._process is None or self._process.poll() is not None:

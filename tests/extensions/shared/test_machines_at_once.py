@@ -35,7 +35,8 @@ def clone(home: Path, functions: int) -> Path:
     root.mkdir(parents=True)
     for start in range(0, functions, 50):
         lines = (
-            f"def f_{number}(x):\n    return x + {number}\n" for number in range(start, start + 50)
+            f"def f_{number}(x):\n    return x + {number}\n"
+            for number in range(start, start + 50)
         )
         (root / f"part_{start:05}.py").write_text("\n\n".join(lines))
     return root
@@ -112,7 +113,9 @@ def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions:
     coverage = [receipt["coverage"] for receipt in receipts]
     assert [account["candidates"] for account in coverage] == [functions] * len(receipts)
     assert [account["unjudged"] for account in coverage] == [0] * len(receipts)
-    assert sum(account["judged"] for account in coverage) == functions == provider.counts.requests
+    assert (
+        sum(account["judged"] for account in coverage) == functions == provider.counts.requests
+    )
 
 
 @pytest.mark.verify

@@ -110,7 +110,9 @@ async def test_older_tables_are_migrated_once_by_many_at_once(
     step = "ALTER TABLE xscore.judgment ADD COLUMN note text NOT NULL DEFAULT ''"
     monkeypatch.setattr(postgres_server, "STEPS", {2: step})
     assert (
-        await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8)))
+        await asyncio.gather(
+            *(claim(machine(), "a", runner=str(number)) for number in range(8))
+        )
         == ["o"] * 8
     )
     with closing(psycopg.connect(url)) as connection:
@@ -119,7 +121,10 @@ async def test_older_tables_are_migrated_once_by_many_at_once(
             ("a", "")
         ]
     monkeypatch.setattr(postgres_server, "VERSION", 1)
-    assert "newer xscore (schema 2; this one reads 1)" in (await refused(machine().check())).message
+    assert (
+        "newer xscore (schema 2; this one reads 1)"
+        in (await refused(machine().check())).message
+    )
 
 
 async def test_a_step_that_fails_leaves_the_tables_as_they_were(
@@ -258,14 +263,19 @@ async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, ur
     await server.reserve("today", DAY, Decimal(0), Decimal("0.4"), cap_usd=None)
     assert await reserve(server, "another", "0.7") == Decimal("-0.1")
     with closing(psycopg.connect(url)) as connection:
-        assert connection.execute("SELECT name FROM xscore.reservation").fetchall() == [("today",)]
+        assert connection.execute("SELECT name FROM xscore.reservation").fetchall() == [
+            ("today",)
+        ]
 
 
-async def test_transactions_that_read_an_old_state_are_refused(machine: Machine, url: str) -> None:
+async def test_transactions_that_read_an_old_state_are_refused(
+    machine: Machine, url: str
+) -> None:
     """With repeatable reads a cap could be exceeded unseen: an error says what to set."""
     await claim(machine(), "a")
     name = url.rpartition("/")[2]
     do(url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
     assert (
-        "default_transaction_isolation" in (await refused(reserve(machine(), "one", "1"))).message
+        "default_transaction_isolation"
+        in (await refused(reserve(machine(), "one", "1"))).message
     )

@@ -66,7 +66,9 @@ OpenMachineStore = Callable[..., Awaitable[MachineStore]]
 
 
 @pytest.fixture
-async def open_machine_store(tmp_path: Path, link_to: NewLink) -> AsyncIterator[OpenMachineStore]:
+async def open_machine_store(
+    tmp_path: Path, link_to: NewLink
+) -> AsyncIterator[OpenMachineStore]:
     """Make places, as on separate machines."""
     async with AsyncExitStack() as stack:
 
@@ -88,7 +90,9 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_one_was_paid_for_the_other_finds(open_machine_store: OpenMachineStore) -> None:
+async def test_what_one_was_paid_for_the_other_finds(
+    open_machine_store: OpenMachineStore,
+) -> None:
     """It is settled without a call, and then the other's store has it with its reason."""
     first, second = await open_machine_store("here"), await open_machine_store("there")
     async with first.claims() as claims:
@@ -106,7 +110,9 @@ async def test_what_one_was_paid_for_the_other_finds(open_machine_store: OpenMac
     assert second.stored() == {"a": "why a", "b": "why b"} == first.stored()
 
 
-async def test_nobody_pays_for_what_another_pays_for(open_machine_store: OpenMachineStore) -> None:
+async def test_nobody_pays_for_what_another_pays_for(
+    open_machine_store: OpenMachineStore,
+) -> None:
     """A pack claimed by another machine is free once its runner is done."""
     first, second = await open_machine_store("here"), await open_machine_store("there")
     async with second.claims() as second_claims:
@@ -238,7 +244,9 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
         async with machine_store.claims() as claims:
             for content in "abc":
                 (result,) = await claims.claim([[content]], at_most=1)
-                assert result.share is ClaimState.OURS and link.is_unavailable == (content != "a")
+                assert result.share is ClaimState.OURS and link.is_unavailable == (
+                    content != "a"
+                )
                 await machine_store.judge(content)
         await machine_store.through.aclose()
         assert list(machine_store.stored()) == ["a", "b", "c"]

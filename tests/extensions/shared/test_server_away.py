@@ -207,7 +207,9 @@ async def test_a_server_that_is_back_is_used_again(
         # A short turn may be over before the driver is there.
         async with asyncio.timeout(60):
             while outages().problem():
-                await pipeline.ask(Turn(task=f"Where is discount {time.time_ns()}?"), answer=False)
+                await pipeline.ask(
+                    Turn(task=f"Where is discount {time.time_ns()}?"), answer=False
+                )
 
 
 async def test_a_server_that_is_killed_in_a_turn_costs_one_line(
@@ -229,5 +231,7 @@ async def test_a_server_that_is_killed_in_a_turn_costs_one_line(
             running.start()
         coverage = json.loads(output)["coverage"]
         assert coverage["judged"] == coverage["candidates"] == provider.counts.requests == 150
-        lines = [line for line in errors.splitlines() if "continuing with only the local" in line]
+        lines = [
+            line for line in errors.splitlines() if "continuing with only the local" in line
+        ]
         assert len(lines) == 1

@@ -123,7 +123,10 @@ async def test_a_session_goes_on_on_another_machine(
 ) -> None:
     """The second machine takes the exchange once, and a follow-up shows it to the answering model;
     its own answer comes back to the first."""
-    first, second = Computer(tmp_path / "a", host, shared), Computer(tmp_path / "b", host, shared)
+    first, second = (
+        Computer(tmp_path / "a", host, shared),
+        Computer(tmp_path / "b", host, shared),
+    )
     assert not (await first.ask()).warnings
     assert await second.take() == 1
     assert await second.take() == 0
@@ -171,7 +174,10 @@ async def test_an_erasure_reaches_it(
     tmp_path: Path, host: OpenAIServer, shared: SharedSettings, client: "redis.Redis"
 ) -> None:
     """What is erased here is gone there, and does not come back from another machine."""
-    first, second = Computer(tmp_path / "a", host, shared), Computer(tmp_path / "b", host, shared)
+    first, second = (
+        Computer(tmp_path / "a", host, shared),
+        Computer(tmp_path / "b", host, shared),
+    )
     await first.ask()
     exchanges, _ = await SessionBuffer(shared).exchanges(now=time.time())
     assert await second.take() == 1
@@ -185,7 +191,10 @@ async def test_what_one_machine_has_erased_another_does_not_send_again(
     tmp_path: Path, host: OpenAIServer, shared: SharedSettings
 ) -> None:
     """The second machine has taken it, and sends only what was asked there."""
-    first, second = Computer(tmp_path / "a", host, shared), Computer(tmp_path / "b", host, shared)
+    first, second = (
+        Computer(tmp_path / "a", host, shared),
+        Computer(tmp_path / "b", host, shared),
+    )
     await first.ask()
     ((erased,), _) = await SessionBuffer(shared).exchanges(now=time.time())
     assert await second.take() == 1
@@ -248,5 +257,7 @@ async def test_another_kind_of_server_is_said(
     ):
         with pytest.raises(UsageError):
             SessionBuffer(wrong)
-    answer = await Computer(tmp_path / "a", host, replace(shared, session_key=Secret("x"))).ask()
+    answer = await Computer(
+        tmp_path / "a", host, replace(shared, session_key=Secret("x"))
+    ).ask()
     assert answer.answer and len(answer.warnings) == 1

@@ -32,7 +32,8 @@ def test_what_was_encoded_comes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [(0, 0.8), (0, 1.7), (1, 0.5), (2, "p2"), (3, 4), (4, "because"), (5, 1), (0, None)]
+    "changed",
+    [(0, 0.8), (0, 1.7), (1, 0.5), (2, "p2"), (3, 4), (4, "because"), (5, 1), (0, None)],
 )
 def test_a_changed_field_is_damage(changed: tuple[int, object]) -> None:
     """Score, prior, pack, position, reason and checksum belong together."""

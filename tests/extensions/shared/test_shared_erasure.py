@@ -52,7 +52,9 @@ async def test_a_server_erases_by_content_by_turn_and_single_judgments(
     request = ErasureRequest(turns=((*OTHER, ()), (*THIRD, ("b" * 32,)), (*THIRD, ("c" * 32,))))
     assert [await server.erase(request) for _ in range(2)] == [3, 0]
     assert [await known(server, names) for names in (TURN, OTHER, THIRD)] == ["ab", "", "a"]
-    request = ErasureRequest(contents=("a" * 32, *(f"{number:032x}" for number in range(3_000))))
+    request = ErasureRequest(
+        contents=("a" * 32, *(f"{number:032x}" for number in range(3_000)))
+    )
     assert [await server.erase(request) for _ in range(2)] == [2, 0]
     assert [await known(server, names) for names in (TURN, OTHER, THIRD)] == ["b", "", ""]
     assert await known(neighbour, TURN) == "ab"
@@ -93,7 +95,9 @@ def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
             for candidate in store.memories(c.id for c in store.pool()).values()
             if candidate.text == WORDS
         )
-        (names,) = store.connection.execute("SELECT turn_key, judge, sample FROM query").fetchall()
+        (names,) = store.connection.execute(
+            "SELECT turn_key, judge, sample FROM query"
+        ).fetchall()
         other_hashes = [c.content_hash for c in store.pool() if c.id != memory.id]
         erasure.erase_memories(store, [memory.id], now=1.0)
         (done,) = settle_owed_erasures(store.connection, settings, verify=True)

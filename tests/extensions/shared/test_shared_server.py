@@ -98,7 +98,9 @@ async def test_buckets_go_into_debt(server: SharedServer) -> None:
     assert await server.take("other", {"requests": 30}, limits) == 0
 
 
-async def test_a_share_larger_than_its_bucket_waits_until_it_is_full(server: SharedServer) -> None:
+async def test_a_share_larger_than_its_bucket_waits_until_it_is_full(
+    server: SharedServer,
+) -> None:
     """It is granted at once if the bucket is full, and the next waits until the debt is paid."""
     assert await server.take("h", {"requests": 600}, {"requests": 600}) == 0
     assert await server.take("h", {"requests": 1}, {"requests": 600}) == pytest.approx(
@@ -139,13 +141,27 @@ async def test_dollars_of_a_day_have_one_cap(server: SharedServer) -> None:
 async def test_telling_dollars_twice_does_no_harm(server: SharedServer) -> None:
     """A charge or reservation repeated after a lost answer is counted once."""
     for _ in range(3):
-        assert await reserve(server, "one", "0.5", spent="0.000000001") == Decimal("0.499999999")
+        assert await reserve(server, "one", "0.5", spent="0.000000001") == Decimal(
+            "0.499999999"
+        )
     for _ in range(3):
         await report(server, "0", spent="0.4")
     assert await reserve(server, "two", "0.6") == 0
 
 
-HOSTILE = ["default", "default:judged", "a}:{b", "a%", "*", "A", "a", "x'; --", "t\\", "é", "a b"]
+HOSTILE = [
+    "default",
+    "default:judged",
+    "a}:{b",
+    "a%",
+    "*",
+    "A",
+    "a",
+    "x'; --",
+    "t\\",
+    "é",
+    "a b",
+]
 
 
 async def test_tenants_see_nothing_of_each_other(shared: SharedSettings, tenant: str) -> None:

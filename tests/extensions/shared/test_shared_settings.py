@@ -28,7 +28,9 @@ from xscore.settings.model import SharedSettings
 TURN = Turn(task="where is the discount taken?")
 ACL = next(
     line.split()
-    for line in (Path(__file__).parents[3] / "docs" / "shared.md").read_text("utf-8").splitlines()
+    for line in (Path(__file__).parents[3] / "docs" / "shared.md")
+    .read_text("utf-8")
+    .splitlines()
     if line.startswith("ACL SETUSER")
 )
 
@@ -107,7 +109,11 @@ def test_beyond_this_machine_tls_is_required(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         server_factory(settings(url))
     assert refused.value.hint
-    for safe in ("rediss://redis.example/0", "postgresql://db.example/x", "redis://127.0.0.1/0"):
+    for safe in (
+        "rediss://redis.example/0",
+        "postgresql://db.example/x",
+        "redis://127.0.0.1/0",
+    ):
         server_factory(settings(safe))
 
 
@@ -139,7 +145,9 @@ def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
 def test_config_show_has_no_password() -> None:
     """The setting is shown as in messages."""
     environ = {"XSCORE_SHARED_URL": "redis://user:hunter2@host:6379/0?password=hunter2"}
-    effective = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
+    effective = effective_settings(
+        load_settings(repo_root=None, user_file=None, environ=environ)
+    )
     assert [setting.value for setting in effective if setting.name == "shared.url"] == [
         "redis://…@host:6379/0?password=…"
     ]
@@ -171,7 +179,9 @@ async def test_the_doctor_says_whether_it_answers(
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
     (finding,) = await checks.check_shared_server(Settings(shared=shared))
     assert (
-        finding.ok and shared.tenant in finding.detail and "continues without it" in finding.detail
+        finding.ok
+        and shared.tenant in finding.detail
+        and "continues without it" in finding.detail
     )
     (away,) = await checks.check_shared_server(
         Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
@@ -179,7 +189,9 @@ async def test_the_doctor_says_whether_it_answers(
     assert not away.ok and away.hint and "hunter2" not in away.detail
     running.hang()
     try:
-        (hung,) = await checks.check_shared_server(Settings(shared=replace(shared, timeout_s=0.3)))
+        (hung,) = await checks.check_shared_server(
+            Settings(shared=replace(shared, timeout_s=0.3))
+        )
     finally:
         running.go_on()
     assert not hung.ok and "0.3 s" in hung.detail

@@ -90,9 +90,9 @@ def conventional() -> dict[str, str]:
         source = inspect.getsource(module)
         for constant, value in vars(module).items():
             if constant.isupper() and isinstance(value, str):
-                docstring_by_name[value] = source.partition(f"\n{constant}: ")[2].partition("\n\n")[
-                    0
-                ]
+                docstring_by_name[value] = source.partition(f"\n{constant}: ")[2].partition(
+                    "\n\n"
+                )[0]
     return docstring_by_name
 
 
@@ -116,7 +116,8 @@ def test_no_name_of_ours_is_one_of_theirs() -> None:
         server_attributes.SERVER_PORT,
     }
     assert (
-        stable <= OF_CALL.keys() and error_attributes.ERROR_TYPE in OF_TURN.keys() & OF_STAGE.keys()
+        stable <= OF_CALL.keys()
+        and error_attributes.ERROR_TYPE in OF_TURN.keys() & OF_STAGE.keys()
     )
 
 
@@ -137,7 +138,8 @@ def test_every_stage_of_a_call_is_an_operation_of_theirs(stage: Stage) -> None:
 
 def test_every_kind_of_token_is_told() -> None:
     """A new token kind of `Usage` has an attribute, or is deliberately left out."""
-    left_out = {"cache_write_1h_tokens"}  # a part of the cache writes, for which there is no name
+    # A part of the cache writes, for which there is no name.
+    left_out = {"cache_write_1h_tokens"}
     assert {
         getattr(USAGE, name) for name in Usage.__struct_fields__ if name not in left_out
     } <= set(OF_CALL.values())

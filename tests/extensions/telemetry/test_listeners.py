@@ -44,7 +44,9 @@ async def test_ctrl_c_while_spans_are_sent_loses_no_answer(
         may_end.wait(10)
         return ""
 
-    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(send)) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server), listener=trace_listener(send)
+    ) as pipeline:
         work = asyncio.create_task(pipeline.ask(TASK, answer_anyway=True))
         await asyncio.to_thread(began.wait, 10)
         work.cancel()
@@ -73,7 +75,9 @@ async def test_who_cannot_be_told_costs_one_warning(shop: Path, server: OpenAISe
     def fail(turn: object) -> str:
         raise ValueError("OTEL_EXPORTER_OTLP_TIMEOUT is not a number")
 
-    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(fail)) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server), listener=trace_listener(fail)
+    ) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         (body,) = pipeline.store.connection.execute("SELECT body FROM receipt").fetchone()
     assert answer.exit_code == 0

@@ -49,7 +49,9 @@ class SpanRecorder:
         self, shop: Path, settings: Settings, turn: Turn = TASK, *, answer: bool = True
     ) -> Answer:
         """Ask in a new pipeline that sends its spans here."""
-        async with Pipeline.open(shop, settings, listener=trace_listener(self.traces)) as pipeline:
+        async with Pipeline.open(
+            shop, settings, listener=trace_listener(self.traces)
+        ) as pipeline:
             return await pipeline.ask(turn, answer=answer)
 
     @property
@@ -142,7 +144,9 @@ async def test_spans_say_what_the_receipt_says(
     )
     assert sum(int(str(call["xscore.candidates"])) for call in calls) == answer.coverage.judged
     name, _, port = server.url.partition("//")[2].partition("/")[0].partition(":")
-    assert {(call["server.address"], call["server.port"]) for call in calls} == {(name, int(port))}
+    assert {(call["server.address"], call["server.port"]) for call in calls} == {
+        (name, int(port))
+    }
     assert {call["gen_ai.provider.name"] for call in calls} == {"openai"}
     assert {call["gen_ai.operation.name"] for call in calls} == {"chat"}
 

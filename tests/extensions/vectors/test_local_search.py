@@ -46,7 +46,9 @@ def clustered(count: int) -> Rows:
     return unit_rows(rows).astype("<f2")
 
 
-async def cosines_of(store: Store, query: NDArray[np.float32], k: int | None) -> dict[str, float]:
+async def cosines_of(
+    store: Store, query: NDArray[np.float32], k: int | None
+) -> dict[str, float]:
     """Search the store."""
     return dict((await nearest_memories(store, Settings(), EMBEDDER, query, k)).cosines)
 
@@ -84,7 +86,9 @@ async def test_the_nearest_by_signs_are_ranked_by_cosine(store: Store) -> None:
         exact = await cosines_of(store, row, None)
         cosines = await cosines_of(store, row, 10)
         assert list(cosines.values()) == sorted(cosines.values(), reverse=True)
-        assert all(abs(exact[identifier] - cosine) < 1e-6 for identifier, cosine in cosines.items())
+        assert all(
+            abs(exact[identifier] - cosine) < 1e-6 for identifier, cosine in cosines.items()
+        )
         same += len(cosines.keys() & set(list(exact)[:10]))
     assert same >= 180
 

@@ -91,7 +91,9 @@ async def test_damaged_files_cost_one_line(
     await _is_whole_again(store, folder)
 
 
-async def test_a_folder_over_which_processes_died_is_made_again(store: Store, folder: Path) -> None:
+async def test_a_folder_over_which_processes_died_is_made_again(
+    store: Store, folder: Path
+) -> None:
     """Some damage ends the process that opens it; the third does not try."""
     await _sent(store, folder)
     (shard,) = folder.glob("xscore_*")
@@ -123,7 +125,9 @@ async def test_the_loss_of_one_vector_is_noticed(store: Store, folder: Path) -> 
     await _is_whole_again(store, folder)
 
 
-async def test_what_an_earlier_version_left_is_removed_unread(store: Store, folder: Path) -> None:
+async def test_what_an_earlier_version_left_is_removed_unread(
+    store: Store, folder: Path
+) -> None:
     """The embedded mode of qdrant-client kept pickles; what is another program's stays."""
     await _sent(store, folder)
     (shard,) = folder.glob("xscore_*")
@@ -133,7 +137,9 @@ async def test_what_an_earlier_version_left_is_removed_unread(store: Store, fold
     foreign = folder / "collection" / "of_another"
     foreign.mkdir()
     exact = await nearest_memories(store, searching(""), EMBEDDER, QUERY, 10)
-    in_folder = await nearest_memories(store, searching(f"qdrant:{folder}"), EMBEDDER, QUERY, 10)
+    in_folder = await nearest_memories(
+        store, searching(f"qdrant:{folder}"), EMBEDDER, QUERY, 10
+    )
     assert in_folder.cosines.keys() == exact.cosines.keys()
     assert not old.exists()
     assert foreign.exists()
@@ -179,7 +185,14 @@ def test_a_kill_around_the_sending_loses_and_doubles_nothing(
     """Killed once the vectors are in the store, before they are sent or before that is noted: the
     next turn sends them, and each is there once."""
     memories = fill(store, clustered(30))
-    command = [sys.executable, "-c", _KILLED_AT, str(store.root.path), str(user_dir), str(folder)]
+    command = [
+        sys.executable,
+        "-c",
+        _KILLED_AT,
+        str(store.root.path),
+        str(user_dir),
+        str(folder),
+    ]
     killed = subprocess.run([*command, point], check=False)
     assert killed.returncode == -signal.SIGKILL
     settings = searching(f"qdrant:{folder}")

@@ -34,7 +34,9 @@ def judging_with(
     """Return settings with this judge and an embedder."""
     plain = settings_for(server)
     return replace(
-        plain, judge=replace(plain.judge, model=judge), embedding=EmbeddingSettings(model=embedder)
+        plain,
+        judge=replace(plain.judge, model=judge),
+        embedding=EmbeddingSettings(model=embedder),
     )
 
 
@@ -63,7 +65,9 @@ async def test_with_any_embedder_the_whole_pool_is_judged(
     assert len(embedding_server.embedded) > len(without)
 
 
-def test_embedding_imports_no_vendors_sdk(shop: Path, embedding_server: EmbeddingServer) -> None:
+def test_embedding_imports_no_vendors_sdk(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
     """A turn that embeds spends no CPU second on an unused client."""
     imported = packages_imported(shop, embedding_server, "context", "the discount")
     assert embedding_server.embedded
@@ -140,10 +144,14 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     assert answer.latency.judge < 30
 
 
-async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
+async def test_each_call_is_in_the_ledger(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
     """Embedding calls are recorded as `embed`, with tokens and price, and are in the turn's
     receipt."""
-    async with Pipeline.open(shop, judging_with(embedding_server, "openai:judge-2")) as pipeline:
+    async with Pipeline.open(
+        shop, judging_with(embedding_server, "openai:judge-2")
+    ) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         rows = pipeline.parts.store.connection.execute(
             "SELECT outcome, input_tokens, cost FROM call WHERE stage = 'embed'"
@@ -178,7 +186,9 @@ async def test_without_an_embedder_nothing_changes(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
     """`terms` is the default: no call, and the same scores and judge."""
-    async with Pipeline.open(shop, judging_with(embedding_server, embedder="terms")) as pipeline:
+    async with Pipeline.open(
+        shop, judging_with(embedding_server, embedder="terms")
+    ) as pipeline:
         plain = await pipeline.ask(TASK, answer=False)
         named = pipeline.parts.judge.identity.model
     async with Pipeline.open(shop, judging_with(embedding_server)) as pipeline:

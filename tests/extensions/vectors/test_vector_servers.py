@@ -210,6 +210,8 @@ async def test_a_login_sees_no_row_of_another(store: Store, postgres: PostgresPr
     forged = f"INSERT INTO xscore_vectors.vector VALUES ({values})"
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         _rows_seen_by(postgres.url, "eve", f"{forged} RETURNING 1")
-    gone = "WITH gone AS (DELETE FROM xscore_vectors.vector RETURNING 1) SELECT count(*) FROM gone"
+    gone = (
+        "WITH gone AS (DELETE FROM xscore_vectors.vector RETURNING 1) SELECT count(*) FROM gone"
+    )
     assert _rows_seen_by(postgres.url, "eve", gone) == [(0,)]
     assert _rows_seen_by(postgres.url, "ada", count) == [(10,)]

@@ -80,7 +80,9 @@ async def test_vectors_die_with_their_memory_and_with_its_old_text(store: Store)
     assert vectors_of(store.connection, "folding") == set()
 
 
-async def test_a_memory_that_changes_while_it_is_embedded_gets_no_old_vector(store: Store) -> None:
+async def test_a_memory_that_changes_while_it_is_embedded_gets_no_old_vector(
+    store: Store,
+) -> None:
     """A vector is stored only if its text is still current."""
     put(store, a="read the file")
 
@@ -126,7 +128,9 @@ def test_the_nearest_are_those_of_the_exact_cosine(
         )
     )
     assert np.allclose(
-        [score for _, score in nearest_scores], sorted(scores.values(), reverse=True)[:k], atol=1e-6
+        [score for _, score in nearest_scores],
+        sorted(scores.values(), reverse=True)[:k],
+        atol=1e-6,
     )
     assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in nearest_scores)
     assert nearest_scores == sorted(nearest_scores, key=lambda pair: (-pair[1], pair[0]))

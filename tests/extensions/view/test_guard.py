@@ -62,7 +62,9 @@ STRANGERS = {
     ),
     "a form of another page": (
         403,
-        "POST /{token}/x HTTP/1.1\n" + OWN + "Origin: http://evil.example\nContent-Length: 0\n\n",
+        "POST /{token}/x HTTP/1.1\n"
+        + OWN
+        + "Origin: http://evil.example\nContent-Length: 0\n\n",
     ),
     "a form of a sandbox": (
         403,
@@ -76,7 +78,9 @@ STRANGERS = {
     ),
     "two lengths": (
         411,
-        "POST /{token}/x HTTP/1.1\n" + FROM_HERE + "Content-Length: 0\nContent-Length: 5\n\nhello",
+        "POST /{token}/x HTTP/1.1\n"
+        + FROM_HERE
+        + "Content-Length: 0\nContent-Length: 5\n\nhello",
     ),
     "a length below nothing": (
         411,
@@ -135,7 +139,12 @@ def test_our_own_link_is_answered(stub: Served, request_text: str) -> None:
     """The printed link, a link that is clicked elsewhere, and our own forms."""
     reply = sent(stub, request_text)
     assert status(reply) == 200 and reply.endswith(b"the page")
-    for header in (b"no-store", b"nosniff", b"Content-Security-Policy", b"X-Frame-Options: DENY"):
+    for header in (
+        b"no-store",
+        b"nosniff",
+        b"Content-Security-Policy",
+        b"X-Frame-Options: DENY",
+    ):
         assert header in reply
 
 

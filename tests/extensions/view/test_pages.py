@@ -47,7 +47,13 @@ async def test_words_of_others_are_escaped(repository: Path) -> None:
 async def test_no_path_names_a_file(repository: Path) -> None:
     """Whatever stands in the path, only listed pages answer."""
     with serving_pages(repository, may_edit=True) as served:
-        for path in ("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "parts/view.css", "%00", "turn"):
+        for path in (
+            "../../etc/passwd",
+            "..%2f..%2fetc%2fpasswd",
+            "parts/view.css",
+            "%00",
+            "turn",
+        ):
             assert served.ask(path).status == 404, path
 
 
@@ -148,7 +154,11 @@ async def test_two_turns_are_compared(repository: Path) -> None:
         block = re.search(r'id="turn-data">(.*?)</script>', page, re.DOTALL)
         assert block is not None
         data = json.loads(block[1])
-        for wrong in ("compare", f"compare?turn={newest}", f"compare?turn={newest}&turn={newest}"):
+        for wrong in (
+            "compare",
+            f"compare?turn={newest}",
+            f"compare?turn={newest}&turn={newest}",
+        ):
             assert served.ask(wrong).status == 400
         assert served.ask(f"compare?turn={newest}&turn=t_none").status == 404
     changes = {

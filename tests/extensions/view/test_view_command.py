@@ -91,7 +91,9 @@ def test_the_browser_is_given_a_file_that_only_its_user_reads(tmp_path: Path) ->
     """The key stands on no command line; the file goes with the server."""
     note = tmp_path / "opened"
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nstat -c %a "${{1#file://}}" > {note}; echo "$1" >> {note}\n')
+    browser.write_text(
+        f'#!/bin/sh\nstat -c %a "${{1#file://}}" > {note}; echo "$1" >> {note}\n'
+    )
     browser.chmod(0o700)
     with viewing(tmp_path, "--open", BROWSER=str(browser)) as (link, process):
         wait_until(lambda: note.exists() and len(note.read_text().split()) == 2, process)
@@ -133,7 +135,9 @@ def test_a_running_turn_is_watched_and_stopped(
         assert asked(reader, f"turn/{turn_id}/stop", post=True)[0] == 400, "it only reads"
         assert asked(link, f"turn/{turn_id}/stop")[0] == 404, "a link changes nothing"
         assert asked(link, f"turn/{turn_id}/stop", post=True)[0] == 303
-        assert asked(link, f"turn/{turn_id}/stop", post=True)[0] in (303, 404), "and once is enough"
+        assert asked(link, f"turn/{turn_id}/stop", post=True)[0] in (303, 404), (
+            "and once is enough"
+        )
         out, err = turn.communicate(timeout=60)
         receipt = json.loads(out)
         assert turn.returncode == 130, err

@@ -42,7 +42,9 @@ async def test_the_review_queue_is_worked_off(tab: browser.Tab, facts: Path) -> 
     a fact's text runs."""
     with serving_pages(facts, may_edit=True) as served:
         await tab.open(served.link + "memories")
-        texts = await tab.run("Array.from(document.querySelectorAll('.text'), t => t.textContent)")
+        texts = await tab.run(
+            "Array.from(document.querySelectorAll('.text'), t => t.textContent)"
+        )
         assert len(texts) == 2 and any("<b>the</b>" in text for text in texts)
 
         await click(tab, "button[value=accept]")
@@ -50,7 +52,9 @@ async def test_the_review_queue_is_worked_off(tab: browser.Tab, facts: Path) -> 
         await click(tab, "summary")
         await tab.run("document.querySelector('textarea').value = 'As corrected here.'")
         await click(tab, "button[value=accept]")
-        await tab.until("document.readyState === 'complete' && !document.querySelector('.fact')")
+        await tab.until(
+            "document.readyState === 'complete' && !document.querySelector('.fact')"
+        )
         assert tab.complaints == [] and tab.dialogs == []
     with own_store(facts) as store:
         assert review.facts_to_review(store) == []

@@ -58,7 +58,8 @@ def render_from_store(
     texts = {id_: memory.text for id_, memory in memories.items()}
     drifts: dict[str, str] = {}
     if any(memory.source is not MemorySource.INDEX for memory in memories.values()):
-        from xscore.store.drift import gone_names  # only where something else than files is shown
+        # Only where something else than files is shown.
+        from xscore.store.drift import gone_names
 
         drifts = gone_names(store, memories.values())
     return render_agent_bundle(
@@ -105,9 +106,8 @@ def render_agent_bundle(
     by_words = ranked_by_words(answer)
     relevant = [memory for memory in answer.selected if by_words or not memory.below_threshold]
     below = [] if by_words else _below_the_cut(answer)
-    head = (
-        f"{coverage_line(answer)}\n{DATA_NOTE}\n<{FENCE}>\n{BY_WORDS if by_words else RELEVANT}\n"
-    )
+    heading = BY_WORDS if by_words else RELEVANT
+    head = f"{coverage_line(answer)}\n{DATA_NOTE}\n<{FENCE}>\n{heading}\n"
     listed: list[str] = []
     for entry in below:
         cut = f"below the cut of {entry.threshold:g}"
@@ -115,7 +115,9 @@ def render_agent_bundle(
     tail_lines = [BELOW, *listed] if below else []
     tail = "\n".join([*tail_lines, f"</{FENCE}>"])
     room = max_chars - size_of(head) - size_of(tail)
-    listed_places, shown = _fitting_places(relevant, room=room, by_words=by_words, drifts=drifts)
+    listed_places, shown = _fitting_places(
+        relevant, room=room, by_words=by_words, drifts=drifts
+    )
     if not shown:
         return ""
     room -= size_of(listed_places)
@@ -138,7 +140,9 @@ def _by_file(relevant: Sequence[Selected]) -> list[list[Selected]]:
     files: dict[str, list[list[Selected]]] = {}
     for memory in relevant:
         groups = files.setdefault(memory.path or memory.id, [])
-        tests = next((group for group in groups if memory.kind == group[0].kind == Kind.TEST), None)
+        tests = next(
+            (group for group in groups if memory.kind == group[0].kind == Kind.TEST), None
+        )
         if tests is not None:
             tests.append(memory)
         else:
@@ -218,8 +222,12 @@ def size_of(text: str) -> int:
 
 def _below_the_cut(answer: Answer) -> list[Selected]:
     margin = SelectionSettings().near_margin
-    named = [memory for memory in (*answer.selected, *answer.near_misses) if memory.below_threshold]
-    return [memory for memory in named if memory.score >= memory.threshold - margin][:MOST_BELOW]
+    named = [
+        memory for memory in (*answer.selected, *answer.near_misses) if memory.below_threshold
+    ]
+    return [memory for memory in named if memory.score >= memory.threshold - margin][
+        :MOST_BELOW
+    ]
 
 
 def place_of(memory: Selected) -> str:
@@ -229,7 +237,9 @@ def place_of(memory: Selected) -> str:
 
 def _plain_place(memory: Selected) -> str:
     if not memory.path:
-        name = f"{memory.kind} “{memory.title}”" if memory.title else f"{memory.kind} {memory.id}"
+        name = (
+            f"{memory.kind} “{memory.title}”" if memory.title else f"{memory.kind} {memory.id}"
+        )
         return _shortened(name, PLACE_CHARS)
     lines = ""
     if memory.start_line:
@@ -262,7 +272,12 @@ def _entry_line(group: Sequence[Selected], *, by_words: bool, drifts: Mapping[st
 
 
 def _bodies(
-    memories: Sequence[Selected], texts: Mapping[str, str], *, room: int, task: str, in_part: bool
+    memories: Sequence[Selected],
+    texts: Mapping[str, str],
+    *,
+    room: int,
+    task: str,
+    in_part: bool,
 ) -> list[str]:
     """Return the bodies that fit, best first; cut the best one if it does not fit whole.
 
@@ -271,16 +286,18 @@ def _bodies(
     """
     bodies = list[str]()
     for place, memory in enumerate(memories):
-        text = escape_controls(without_invisible(texts.get(memory.id, "").replace("\r", ""))).strip(
-            "\n"
-        )
+        text = escape_controls(
+            without_invisible(texts.get(memory.id, "").replace("\r", ""))
+        ).strip("\n")
         if not text or room < LEAST_BODY_BYTES:
             continue
         body = _body(memory, text)
         if in_part and not is_shown(memory, place, text):
             continue
         if in_part and not is_likely_whole(memory, text) and size_of(text) > SHORT_BYTES:
-            body = _body(memory, outline(text, task, first_line=memory.start_line), shows="parts")
+            body = _body(
+                memory, outline(text, task, first_line=memory.start_line), shows="parts"
+            )
         elif size_of(body) > room and place == 0:
             body = _lines_around(memory, text, _traced(memory, task), room=room)
         if body and size_of(body) <= room:
@@ -307,7 +324,9 @@ def _traced(memory: Selected, trace: str) -> int:
     # An outline has fewer lines than the file, and a frame has the number of its line.
     if memory.kind == Kind.CLASS or not any(map(str.isdigit, trace)):
         return 0
-    line = traced_line(find_mentions("", trace), memory.path, memory.start_line, memory.end_line)
+    line = traced_line(
+        find_mentions("", trace), memory.path, memory.start_line, memory.end_line
+    )
     if line is None:
         return 0
     return line - memory.start_line

@@ -56,7 +56,9 @@ def wake_background(
         if root.read_only or not (opening.has_store(root.store_dir) and root.path.is_dir()):
             return False
         opening.refuse_links(root.store_dir)
-        if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
+        if not (
+            settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)
+        ):
             return False
         database.refuse_newer(root.store_file, opening.SCHEMA)
         # It has no leases to look at yet.

@@ -203,7 +203,9 @@ class BackgroundWork:
             if not turn_id:
                 return True
             self._tried[turn_id] = time.monotonic()
-            self._lease.say(f"judging {counted(unjudged, 'memory', 'memories')} of turn {turn_id}")
+            self._lease.say(
+                f"judging {counted(unjudged, 'memory', 'memories')} of turn {turn_id}"
+            )
             try:
                 answer = await self._finish(turn_id)
             except StoreError:
@@ -255,7 +257,9 @@ class BackgroundWork:
 
     def _next_turn(self, connection: sqlite3.Connection) -> tuple[str, int]:
         """Return the turn to finish, and how many memories it left; an empty name: none."""
-        rows: list[tuple[str, int]] = connection.execute(_CUT_SHORT, self._asked_here()).fetchall()
+        rows: list[tuple[str, int]] = connection.execute(
+            _CUT_SHORT, self._asked_here()
+        ).fetchall()
         since = time.monotonic() - RETRY_S
         return next((row for row in rows if self._tried.get(row[0], since) <= since), ("", 0))
 
@@ -300,7 +304,9 @@ class BackgroundWork:
             except StoreError:
                 raise
             except XscoreError as error:
-                self.problem = f"changes since turn {turn_id} could not be judged: {error.message}"
+                self.problem = (
+                    f"changes since turn {turn_id} could not be judged: {error.message}"
+                )
         return True
 
     async def _judge_changes_of(self, turn_id: str, asked_at: float) -> bool:
@@ -327,7 +333,9 @@ class BackgroundWork:
                 judged = await judge_pool(narrowed, judge, resources, parts.observer)
             remember_host(parts.judge)
             self.done.cost_usd += spent_in_period(connection, run_id)
-        self.done.judged += sum(isinstance(outcome.result, Judgment) for outcome in judged.outcomes)
+        self.done.judged += sum(
+            isinstance(outcome.result, Judgment) for outcome in judged.outcomes
+        )
         return not judged.interrupted
 
     @asynccontextmanager

@@ -88,7 +88,9 @@ class ItemMaker:
         self._words = SpokenWords(store.connections_of_a_turn())
         self._now = now
 
-    def items(self, memories: Sequence[Memory], marks: Mapping[str, Mark] = {}) -> list[BriefItem]:
+    def items(
+        self, memories: Sequence[Memory], marks: Mapping[str, Mark] = {}
+    ) -> list[BriefItem]:
         """Return the items of these memories, in their order; exchanges of one chat are one.
 
         marks: what the turn says about them, by id.
@@ -157,7 +159,10 @@ class ItemMaker:
 
     def _exchange_item(self, memory: Memory) -> BriefItem:
         question, reply = exchange_parts(memory.text)
-        quotes = [Quote(without_code(reply), "answered"), Quote(without_code(question), "asked")]
+        quotes = [
+            Quote(without_code(reply), "answered"),
+            Quote(without_code(question), "asked"),
+        ]
         if memory.kind is Kind.SUMMARY:
             quotes = [Quote(memory.text)]
         caption = f"past session [{memory.id}], {self._age(memory.updated_at)}"

@@ -82,7 +82,9 @@ def add_entries(
         parsed = _Source(source, file)
         ours = parsed.own(entry)
         values = [parsed.value(node) for node in ours]
-        if entry.value in values or (parsed.holds(entry) and not any(map(entry.gives_way, values))):
+        if entry.value in values or (
+            parsed.holds(entry) and not any(map(entry.gives_way, values))
+        ):
             continue
         source = _Source(remove_entries(source, [entry], file), file).insert(entry)
     return source
@@ -127,7 +129,8 @@ def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
     except UsageError as error:
         parent = name.rpartition(".")[0]
         raise UsageError(
-            f"{file}: `{parent}` is an inline table, so nothing can be added to it", hint=_UNCHANGED
+            f"{file}: `{parent}` is an inline table, so nothing can be added to it",
+            hint=_UNCHANGED,
         ) from error
     return after
 
@@ -229,7 +232,9 @@ class _Source:
                 f"{file}:{error.lineno}: not JSON: {error.msg}", hint=_UNCHANGED
             ) from error
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{file}:1: not JSON in UTF-8: {error}", hint=_UNCHANGED) from error
+            raise UsageError(
+                f"{file}:1: not JSON in UTF-8: {error}", hint=_UNCHANGED
+            ) from error
         if not isinstance(value, dict):
             raise UsageError(f"{file}:1: not a JSON object", hint=_UNCHANGED)
         document = Parser(Language(tree_sitter_json.language())).parse(read).root_node

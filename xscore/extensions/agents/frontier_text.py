@@ -42,7 +42,9 @@ def keep_frontier(store: Store, log: Path, *, origin: str, thread: str, now: flo
     save_frontier(store.connection, kept, memory_id=frontier.memory_id, now=now)
 
 
-def frontier_after_compaction(store: Store, log: Path | None, *, origin: str, thread: str) -> str:
+def frontier_after_compaction(
+    store: Store, log: Path | None, *, origin: str, thread: str
+) -> str:
     """Return where the work stands, in at most 2,000 bytes; empty if nothing is known.
 
     Raises StoreError.

@@ -25,7 +25,8 @@ _WHERE_ON_RECORD = _LOOK + ' if [ "$p" ]; then exec {command}; fi; exec cat >/de
 _UNREAD = _LOOK + ' if [ "$p" ]; then exec {command}; fi'
 """For Cursor, which may not close its end of the pipe."""
 _WHERE_FAILED = (
-    _LOOK + ' m=$(cat); if [ ! "$p" ]; then case $m in {pattern}) ;; *) {nothing}exit 0;; esac; fi;'
+    _LOOK
+    + ' m=$(cat); if [ ! "$p" ]; then case $m in {pattern}) ;; *) {nothing}exit 0;; esac; fi;'
     ' printf %s "$m" | {command}'
 )
 _FAILED = {
@@ -72,7 +73,11 @@ def unguarded_command(line: str) -> str:
         return line
     if len(words) != 3 or words[:2] != ["sh", "-c"]:
         return line
-    named = re.search(rf"{_PROGRAM} hook (?P<hook>[\w-]+) --client (?P<client>[\w-]+)", words[2])
-    if named and words[2] == _script(named["hook"], named["client"]).replace("{command}", named[0]):
+    named = re.search(
+        rf"{_PROGRAM} hook (?P<hook>[\w-]+) --client (?P<client>[\w-]+)", words[2]
+    )
+    if named and words[2] == _script(named["hook"], named["client"]).replace(
+        "{command}", named[0]
+    ):
         return named[0]
     return line

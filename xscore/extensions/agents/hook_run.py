@@ -103,7 +103,8 @@ def _error_of(work: Callable[[], object]) -> BaseException | None:
     """Run work whose caller has to go on, whatever happens; return what it raised."""
     try:
         work()
-    except BaseException as error:  # the edge of a hook, which must not stop the agent that runs it
+    # The edge of a hook: nothing may stop the agent that runs it.
+    except BaseException as error:
         return error
     return None
 
@@ -272,7 +273,9 @@ class _HookRun(Struct):
         why = getattr(error, "message", "") or type(error).__name__
         if isinstance(error, EOFError):
             # `marshal` says no more of half a compiled file, which a full disk leaves.
-            why = "a compiled file of Python is damaged; remove the __pycache__ folders of xscore"
+            why = (
+                "a compiled file of Python is damaged; remove the __pycache__ folders of xscore"
+            )
         self.streams.complain(f"hook {self.event}: {why}")
 
     def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
@@ -298,4 +301,6 @@ class _HookRun(Struct):
 
     def _write_failure(self, error: BaseException | str) -> None:
         if self.state_file is not None:
-            note_end(self.state_file, failure=describe_failure(self.event, error, at=time.time()))
+            note_end(
+                self.state_file, failure=describe_failure(self.event, error, at=time.time())
+            )

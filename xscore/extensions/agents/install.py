@@ -45,7 +45,10 @@ from xscore.store.redaction import redact
     help="This project (default), or all your projects.",
 )
 @click.option(
-    "--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal."
+    "--print",
+    "only_print",
+    is_flag=True,
+    help="Write nothing; show the change, or the removal.",
 )
 @click.option("--write", is_flag=True, help="Make the change.")
 @click.option(
@@ -70,7 +73,9 @@ def install(
         write_edits(edits, chosen.base)
     files = []
     for edit in edits:
-        files.append({"path": str(edit.path), "action": edit.action, "entries": list(edit.entries)})
+        files.append(
+            {"path": str(edit.path), "action": edit.action, "entries": list(edit.entries)}
+        )
     changed = [edit for edit in edits if edit.action != "unchanged"]
     shown = _diff(changed) if is_preview else _summary(changed)
     none = "already installed: nothing to change"

@@ -198,7 +198,9 @@ class _Form(Struct, frozen=True):
     def present(self, data: bytes) -> list[str]:
         """Return the labels of our entries in a file."""
         if self.entries:
-            labels = [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
+            labels = [
+                entry.label for entry in self.entries if has_entry(data, entry, self.path)
+            ]
             return list(dict.fromkeys(labels))
         if self.text:
             is_ours = data.startswith(_OURS)
@@ -302,7 +304,9 @@ def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
             edit.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             why = f"cannot create {edit.path.parent}: {error.strerror}"
-            raise UsageError(why, hint="Create the folder, or give the other --scope.") from error
+            raise UsageError(
+                why, hint="Create the folder, or give the other --scope."
+            ) from error
         write_atomically(edit.path, edit.after, mode=mode)
 
 
@@ -329,7 +333,9 @@ def _forms(target: Target, program: str) -> list[_Form]:
         servers_file = client.project_servers_file
     server = server_entry(client, program)
     servers = [
-        Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, current=server))
+        Entry(
+            ("mcpServers",), SERVER, server, is_our_server, partial(only_moved, current=server)
+        )
     ]
     hooks_path = target.place(client.hooks_file)
     servers_path = target.place(servers_file)

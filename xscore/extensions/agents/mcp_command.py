@@ -50,7 +50,9 @@ def mcp(tools: str, folder: str, flags: Flags) -> None:
         raise KeyboardInterrupt from error
 
 
-async def _serve_until_sigterm(place: Workplace, pipes: ClientPipes, *, everything: bool) -> None:
+async def _serve_until_sigterm(
+    place: Workplace, pipes: ClientPipes, *, everything: bool
+) -> None:
     from xscore.extensions.agents.mcp_server import McpServer  # an extra; --help needs none
 
     task = asyncio.current_task()

@@ -80,7 +80,9 @@ class ProgressReporter(Observer):
         elif isinstance(event, Progress):
             settled = event.cached + event.judged + event.unjudged
             if time.monotonic() - self._at >= REPORT_EVERY_S or settled == event.candidates:
-                self._tell(settled, event.candidates, f"judged {settled:,} of {event.candidates:,}")
+                self._tell(
+                    settled, event.candidates, f"judged {settled:,} of {event.candidates:,}"
+                )
 
     def _tell(self, value: float, total: float | None, words: str) -> None:
         self._at = time.monotonic()
@@ -110,7 +112,9 @@ async def find_context(place: Workplace, arguments: ContextArguments, call: Call
             wake_background(pipeline.parts.root, settings=pipeline.parts.settings)
     # an error where nothing was judged, by a model or by words: a cap, say, had no room for a
     # single call
-    nothing = answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
+    nothing = (
+        answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
+    )
     return ToolResult(text, _about(answer), is_error=nothing)
 
 
@@ -152,7 +156,9 @@ def _confined(path: str, root: Path) -> str:
     return plain
 
 
-def _settings_of_call(place: Workplace, arguments: ContextArguments, call: Call) -> LoadedSettings:
+def _settings_of_call(
+    place: Workplace, arguments: ContextArguments, call: Call
+) -> LoadedSettings:
     """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no
     one can confirm."""
     loaded = place.settings()

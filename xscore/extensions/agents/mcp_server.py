@@ -75,7 +75,8 @@ class McpServer:
     async def serve(self, pipes: ClientPipes) -> None:
         """Serve until the client leaves, or this is cancelled; calls in flight are cancelled
         then."""
-        lines = cast(anyio.AsyncFile[str], read_lines(pipes.in_fd))  # the SDK only iterates over it
+        # The SDK only iterates over it.
+        lines = cast(anyio.AsyncFile[str], read_lines(pipes.in_fd))
         out = anyio.wrap_file(answer_file(pipes.out_fd))
         try:
             async with stdio_server(lines, out) as (received, answers):
@@ -96,7 +97,9 @@ class McpServer:
     async def _list_templates(
         self, _context: Context, _params: object
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult.model_validate({"resourceTemplates": [TEMPLATE]})
+        return types.ListResourceTemplatesResult.model_validate(
+            {"resourceTemplates": [TEMPLATE]}
+        )
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams

@@ -63,7 +63,8 @@ async def remember(place: Workplace, arguments: RememberArguments, _call: Call) 
                 store, text=arguments.text, details=MemoryDetails(rationale=arguments.because)
             )
             return ToolResult(
-                "Remembered this failure; `context` will judge it.", {"memory": failure.memory.id}
+                "Remembered this failure; `context` will judge it.",
+                {"memory": failure.memory.id},
             )
         statement = Statement(
             text=arguments.text,

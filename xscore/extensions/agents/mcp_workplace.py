@@ -46,7 +46,8 @@ def find_workplace(flags: Flags, folder: str = "") -> Workplace:
 
     Raises UsageError.
     """
-    if folder:  # Cursor starts servers in the home folder and passes the repository as an argument
+    # Cursor starts servers in the home folder and passes the repository as an argument.
+    if folder:
         try:
             os.chdir(folder)
         except OSError as error:
@@ -71,7 +72,8 @@ class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
     paths: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...],
         Meta(
-            max_length=100, description="Only these files, folders or globs, relative to the root."
+            max_length=100,
+            description="Only these files, folders or globs, relative to the root.",
         ),
     ] = ()
     errors: Annotated[
@@ -90,11 +92,15 @@ class ExplainArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
     memory: Annotated[
         str,
-        Meta(min_length=1, max_length=1_000, description="path:lines, path::name, or an ID (m_…)."),
+        Meta(
+            min_length=1,
+            max_length=1_000,
+            description="path:lines, path::name, or an ID (m_…).",
+        ),
     ]
-    turn: Annotated[str, Meta(max_length=100, description="A turn (t_…); default: the latest.")] = (
-        ""
-    )
+    turn: Annotated[
+        str, Meta(max_length=100, description="A turn (t_…); default: the latest.")
+    ] = ""
 
 
 class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,7 +109,9 @@ class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[
         str,
         Meta(
-            min_length=1, max_length=20_000, description="What to remember, in a sentence or two."
+            min_length=1,
+            max_length=20_000,
+            description="What to remember, in a sentence or two.",
         ),
     ]
     kind: Annotated[StatedKind, Meta(extra_json_schema={"type": "string"})] = "context"

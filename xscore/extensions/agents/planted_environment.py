@@ -25,7 +25,10 @@ MAX_BYTES = 1_000_000
 _VENDORS = "|".join(name.upper() for name in (*VENDORS, *DECISION_VENDORS))
 _CERTIFICATES = "|".join((*CERTIFICATE_FILES, CERTIFICATE_FOLDER))
 _EFFECTS = (
-    (rf"(?:{_VENDORS})_BASE_URL", "xscore sends your key and your text to the host named there"),
+    (
+        rf"(?:{_VENDORS})_BASE_URL",
+        "xscore sends your key and your text to the host named there",
+    ),
     (r"(?i:https?|all|no)_(?i:proxy)", "xscore's requests go through the proxy named there"),
     (_CERTIFICATES, "the owner of the certificates named there can read your key in transit"),
     (
@@ -33,7 +36,10 @@ _EFFECTS = (
         "your text is sent under the account named there",
     ),
     (r"XSCORE_\w+", "it overrides your own settings of xscore, such as judge, caps and trust"),
-    (r"HOME|XDG_\w+", "xscore reads your settings and your own store in the folder named there"),
+    (
+        r"HOME|XDG_\w+",
+        "xscore reads your settings and your own store in the folder named there",
+    ),
     (r"PATH|PYTHON\w*|LD_\w+|DYLD_\w+", "it decides which code runs as xscore"),
     (r"OTEL_\w+", "figures of your turns go to the collector named there"),
 )
@@ -41,7 +47,9 @@ _EFFECTS = (
 KEEP_IT = "Keep it only if you wrote it, or trust who did."
 
 
-def environment_warnings(root: Path, clients: Iterable[Client] = CLIENTS.values()) -> Iterator[str]:
+def environment_warnings(
+    root: Path, clients: Iterable[Client] = CLIENTS.values()
+) -> Iterator[str]:
     """Say which variables files of this project set for these agents, and what each would do.
 
     Raises nothing.

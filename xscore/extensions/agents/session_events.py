@@ -44,7 +44,9 @@ def at_session_start(call: HookCall) -> str:
         if call.message.source != RESUMED:
             text = _frontier(call, store)
             if not text:
-                text = "\n".join(filter(None, [_recap(call, store), _usual_choices(call, store)]))
+                text = "\n".join(
+                    filter(None, [_recap(call, store), _usual_choices(call, store)])
+                )
                 call.brief = replace(_session_brief(call), start_bytes=size_of(text))
             call.add(*filter(None, [text, earlier, _waiting_facts(call, store)]))
     call.wake()

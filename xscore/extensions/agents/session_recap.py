@@ -36,13 +36,17 @@ def render_recap(store: Store, *, git: bool) -> str:
     branch = working_branch(store.root.git_dir)
     sessions = load_sessions(store.connection)
     open_here = [
-        session for session in sessions if session.branch == branch and session.closed_at is None
+        session
+        for session in sessions
+        if session.branch == branch and session.closed_at is None
     ]
     session = next((session for session in open_here if session.task), None)
     summary = None
     if session:
         summary = summarise_session(store.connection, session.thread)
-    files = set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
+    files = (
+        set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
+    )
     if session and summary:
         files |= {*summary.files, *session.recent, session.file} - {""}
     lines = [

@@ -105,7 +105,8 @@ def _put_on_record(
         action = record.find(failed_call.key) or FailedAction(failed_call.key)
         action.kind = words.kind
         action.shown = shown_command(
-            failed_call.command or _relative(failed_call.path, call.root.path), allow_pii=allow_pii
+            failed_call.command or _relative(failed_call.path, call.root.path),
+            allow_pii=allow_pii,
         )
         action.error = shown_error(ending.error, allow_pii=allow_pii)
         action.path = failed_call.path

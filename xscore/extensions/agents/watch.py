@@ -118,7 +118,9 @@ def _take(held: BackgroundLease, store: Store, flags: Flags, *, waits: bool) -> 
     return True
 
 
-async def _while_held(job: Coroutine[Any, Any, None], held: BackgroundLease, store: Store) -> None:
+async def _while_held(
+    job: Coroutine[Any, Any, None], held: BackgroundLease, store: Store
+) -> None:
     """Do the work while the lease is held. Raises StoreError when it is lost."""
     with LeaseKeeper(held, database=store.path, root=store.root.path) as keeper:
         try:
@@ -193,7 +195,8 @@ async def follow_files(
     """Work until it is interrupted. report: called after each piece of work. Raises StoreError."""
     saves: asyncio.Queue[set[str] | None] = asyncio.Queue()
     listener = asyncio.create_task(_listen(root, saves, note))
-    await asyncio.sleep(0)  # it watches before the index looks, so that no save falls in between
+    # It watches before the index looks, so that no save falls in between.
+    await asyncio.sleep(0)
     try:
         goes_on = await work.catch_up() and await work.judge_changes()
         while goes_on:

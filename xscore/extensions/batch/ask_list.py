@@ -142,7 +142,9 @@ class _AskListRun(Struct):
             Stopwatch(),
             continues_session=False,
         )
-        memories = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.like.scope)
+        memories = ListMemories(
+            opened.pool.all_candidates, opened.pool.candidates, self.like.scope
+        )
         if parts.observer.can_confirm:
             self._confirm(memories)
         for prepared in self._some_at_a_time(memories):
@@ -239,14 +241,19 @@ class _AskListRun(Struct):
     def _turn(self, question: Question, *, is_first: bool) -> Turn:
         fresh = self.like.fresh and is_first
         return replace(
-            self.like, task=question.task, errors=question.errors, file=question.file, fresh=fresh
+            self.like,
+            task=question.task,
+            errors=question.errors,
+            file=question.file,
+            fresh=fresh,
         )
 
     def _confirm(self, memories: ListMemories) -> None:
         parts = self.turns.parts
         count = len(self.questions)
         judging = reduce(
-            add, (forecast_shared(parts, questions) for questions in self._some_at_a_time(memories))
+            add,
+            (forecast_shared(parts, questions) for questions in self._some_at_a_time(memories)),
         )
         primary = None
         if self._answers and parts.answerer is not None:
@@ -337,11 +344,15 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
         write_stdout(f"{gap}{bold(f'# {one_line(question.id)}')}  {one_line(question.task)}")
         if answer.answer is None and not answer.selected:
             write_stdout("nothing was chosen")  # why stands with the account
-        print_turn(answer, terminal, wants_answer=answers and not settings.settings.judge.replay)
+        print_turn(
+            answer, terminal, wants_answer=answers and not settings.settings.judge.replay
+        )
 
     report = run_with_pipeline(
         flags,
-        lambda open_: ask_list(open_.parts, questions, options, like=like, on_answer=print_answer),
+        lambda open_: ask_list(
+            open_.parts, questions, options, like=like, on_answer=print_answer
+        ),
         settings=settings,
         watch=watch,
     )

@@ -137,7 +137,8 @@ def update_batch(
         (*columns.values(), batch.job, batch.number, *states),
     )
     return replace(
-        batch, **{name: value for name, value in columns.items() if name in Batch.__struct_fields__}
+        batch,
+        **{name: value for name, value in columns.items() if name in Batch.__struct_fields__},
     )
 
 
@@ -162,7 +163,9 @@ def record_status(
     return update_batch(connection, batch, "created", "ended", status=seen.status, seen_at=at)
 
 
-def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
+def fail_batch(
+    connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool
+) -> None:
     """Record that nothing of a batch ran, and replan its requests. counts: whether it counts as a
     try."""
     move_batch(connection, batch, "failed", problem=problem)
@@ -234,7 +237,9 @@ def judged_questions(connection: sqlite3.Connection, job: BatchJob) -> dict[int,
 
 def stop_job(connection: sqlite3.Connection, job: str, *, at: float) -> None:
     """Record that the user stopped a job."""
-    connection.execute("UPDATE job SET stopped_at = ? WHERE id = ? AND ended_at IS NULL", (at, job))
+    connection.execute(
+        "UPDATE job SET stopped_at = ? WHERE id = ? AND ended_at IS NULL", (at, job)
+    )
 
 
 def is_job_stopped(connection: sqlite3.Connection, job: str) -> bool:
@@ -284,7 +289,9 @@ _ASKED = """
 """
 """Why memories are lost, or whether they wait: how many were asked for first, and how many are so.
 A part stands alone in its prompt; a memory in parts waits while one of them does."""
-_WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
+_WAITING = (
+    "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
+)
 _DOLLARS = """
     SELECT coalesce(sum(cost), 0), count(*) - count(cost),
         (SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?1)

@@ -83,7 +83,9 @@ def _read_results(
         prompt = prompts[name[1]]
         if result.completion is not None:
             codes = dealt_ids(len(prompt.pieces), secret=secret, pack=prompt.pack)
-            parsed = parse_completion(prompt, codes, result.completion, priors={}, read=parse_reply)
+            parsed = parse_completion(
+                prompt, codes, result.completion, priors={}, read=parse_reply
+            )
             faults.count(parsed.reply)
             rule.has_answer = True
             rule.unscored += not parsed.judged
@@ -169,13 +171,17 @@ class ResultCollector:
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
         rejections = MAX_WITHOUT_SCORE
-        self._rule = GiveUpRule(rejections, rejections, has_answer=has_answer, has_score=has_answer)
+        self._rule = GiveUpRule(
+            rejections, rejections, has_answer=has_answer, has_score=has_answer
+        )
         self.faults: ReplyFaults = ReplyFaults()
 
     def unmatched_in_words(self) -> tuple[str, ...]:
         """Describe results that match no request."""
         return tuple(
-            f"{count:,} {description}" for description, count in self._unmatched.items() if count
+            f"{count:,} {description}"
+            for description, count in self._unmatched.items()
+            if count
         )
 
     async def collect(self, batch: Batch, seen: VendorBatch) -> None:
@@ -214,7 +220,9 @@ class ResultCollector:
         mark, name = batch_rows.parse_custom_id(result.custom_id) or ("", None)
         name = name if mark == batch.mark else None
         # The vendor ran it.
-        if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):
+        if name is not None and (
+            result.outcome is RequestOutcome.ANSWERED or result.is_charged
+        ):
             fetched.completed.add(name)
         if not result.custom_id:
             fetched.unreadable += 1
@@ -327,7 +335,10 @@ class ResultCollector:
         return list(results.items())
 
     def _keep(
-        self, connection: Connection, readings: _ReadResults, parts_of: Mapping[str, frozenset[str]]
+        self,
+        connection: Connection,
+        readings: _ReadResults,
+        parts_of: Mapping[str, frozenset[str]],
     ) -> None:
         readings.judged.sort(key=itemgetter(0))
         for question, group in groupby(readings.judged, key=itemgetter(0)):
@@ -374,7 +385,9 @@ class ResultCollector:
         if not readings.new_prompts:
             return
         new = list(dict.fromkeys(prompt for _, prompt in readings.new_prompts))
-        numbers = dict(zip(new, job_rows.add_prompts(connection, self._job.id, new), strict=True))
+        numbers = dict(
+            zip(new, job_rows.add_prompts(connection, self._job.id, new), strict=True)
+        )
         job_rows.add_requests(
             connection,
             self._job.id,

@@ -25,7 +25,11 @@ from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job, job_status_at_vendor
 from xscore.extensions.batch.records import PURPOSES, Batch, JobStatus, hit_rate
-from xscore.extensions.batch.results import check_results_path, settings_of_job, write_job_results
+from xscore.extensions.batch.results import (
+    check_results_path,
+    settings_of_job,
+    write_job_results,
+)
 from xscore.pipeline.json_form import Json, record_json, to_json
 from xscore.platform import database
 from xscore.platform.errors import ExitCode, ProviderError, UsageError
@@ -48,7 +52,9 @@ JOB = click.argument("job", metavar="[ID]", default="")
 @JOB
 @click.option("--all", "everything", is_flag=True, help="Every running job.")
 @click.option(
-    "--forget", is_flag=True, help="Give up batches that the vendor lost; charge their upper bound."
+    "--forget",
+    is_flag=True,
+    help="Give up batches that the vendor lost; charge their upper bound.",
 )
 def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int:
     """Cancel a job: ask the vendor to stop its batches, send nothing more. Needs an ID, or --all.
@@ -110,7 +116,9 @@ def collect_jobs(job: str, flags: Flags) -> int:
         results = _write_results(jobs[0], output, flags)
         _print_jobs(statuses, flags.terminal, also={"results": results})
         if not flags.terminal.as_json:
-            flags.terminal.lines(f"{counted(results['rows'], 'row')} in {one_line(results['out'])}")
+            flags.terminal.lines(
+                f"{counted(results['rows'], 'row')} in {one_line(results['out'])}"
+            )
     return jobs_exit_code(statuses)
 
 
@@ -176,7 +184,9 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
     )
     if len(statuses) < len(jobs):
         older = len(jobs) - len(statuses)
-        flags.terminal.note(f"{older:,} older ones are not shown: `--limit {len(jobs)}` shows all")
+        flags.terminal.note(
+            f"{older:,} older ones are not shown: `--limit {len(jobs)}` shows all"
+        )
 
 
 @command()
@@ -345,7 +355,9 @@ def next_step(status: JobStatus) -> str:
     if status.problem:
         return f"{status.job}: {one_line(status.problem)}"
     if status.is_pending and status.over_budget and not status.sent:
-        return f"a cap stops the rest: `xscore batch collect {status.job} --max-usd N` continues"
+        return (
+            f"a cap stops the rest: `xscore batch collect {status.job} --max-usd N` continues"
+        )
     if status.is_pending:
         return f"`xscore batch wait {status.job}` waits for the rest"
     if status.unjudged and status.writes == PURPOSES:

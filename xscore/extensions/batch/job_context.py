@@ -78,7 +78,9 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         if tightest is not None and usd > tightest.left_usd:
             return False
         row = spending.ReservedAmount(mark, self.job.id, day_of(now), usd)
-        spending.write_reservation(connection, row, process="", leased_until=now + BATCH_LEASE_S)
+        spending.write_reservation(
+            connection, row, process="", leased_until=now + BATCH_LEASE_S
+        )
         return True
 
     def renew(self, connection: Connection, mark: str, *, now: float) -> None:
@@ -105,7 +107,8 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             is_reported = result.completion.usage_reported and not excessive
             if not is_reported:
                 usage = Usage(
-                    input_tokens=_input_share(batch), output_tokens=estimated_output_tokens(text)
+                    input_tokens=_input_share(batch),
+                    output_tokens=estimated_output_tokens(text),
                 )
             bare = replace(
                 usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0
@@ -114,7 +117,9 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             live = self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost
             plain = self._batch_price(bare, at)
-            call = self._call(batch, result.custom_id, usage, candidates, cost=cost, outcome="ok")
+            call = self._call(
+                batch, result.custom_id, usage, candidates, cost=cost, outcome="ok"
+            )
             otherwise = CounterfactualCost(without_prefix_cache=plain, by_batch=cost)
             calls.append((replace(call, estimated=not is_reported, otherwise=otherwise), live))
         insert_batch_calls(connection, batch.mark, calls)

@@ -157,7 +157,9 @@ def draft_job(
         plan=plan,
         planner=planner,
         job=new_job(plan, parts),
-        batches=_count_batches(len(planner.requests), plan, builder.model.chars_per_token, limits),
+        batches=_count_batches(
+            len(planner.requests), plan, builder.model.chars_per_token, limits
+        ),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
     )
@@ -184,7 +186,11 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
                 hint="Run it again; the requests of that job are left out.",
             )
         job_rows.add_job(
-            connection, draft.job, draft.plan.rows, draft.planner.prompts, draft.planner.requests
+            connection,
+            draft.job,
+            draft.plan.rows,
+            draft.planner.prompts,
+            draft.planner.requests,
         )
     return draft.job.id
 

@@ -84,7 +84,9 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
 
     def builder(self) -> PromptBuilder:
         """Return the prompts' settings."""
-        return PromptBuilder(self.model, self.packs, bytes.fromhex(self.deal), self.reasons_from)
+        return PromptBuilder(
+            self.model, self.packs, bytes.fromhex(self.deal), self.reasons_from
+        )
 
     def identity(self) -> JudgeIdentity:
         """Name the judge."""
@@ -163,11 +165,26 @@ def add_job(
     else:
         cap = money.picodollars(job.max_usd)
     plan = msgspec.json.encode(job.recipe).decode()
-    named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge, plan, cap)
+    named = (
+        job.id,
+        job.created_at,
+        job.command,
+        job.digest,
+        job.judge_spec,
+        job.judge,
+        plan,
+        cap,
+    )
     connection.execute(
         "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd,"
         " candidates, cached, ended_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*named, job.candidates, job.cached, job.ended_at, row_checksum(job.id, job.judge, plan)),
+        (
+            *named,
+            job.candidates,
+            job.cached,
+            job.ended_at,
+            row_checksum(job.id, job.judge, plan),
+        ),
     )
     connection.executemany(
         "INSERT INTO job_question (job, number, name, context, turn_key, checksum) VALUES (?, ?, ?,"
@@ -229,7 +246,8 @@ def replan_without_text(
             (new, "planned" if has_text else "lost", "" if has_text else cause, job_id, number),
         )
     connection.execute(
-        "DELETE FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'", (job_id, number)
+        "DELETE FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'",
+        (job_id, number),
     )
 
 
@@ -373,7 +391,15 @@ def _prompt_row(job_id: str, number: int, prompt: PackPrompt) -> tuple[object, .
             pieces.append([piece.content_hash])
     written = json.dumps(pieces)
     checksum = row_checksum(job_id, str(number), prompt.pack, written)
-    return (job_id, number, prompt.pack, prompt.rung.value, int(prompt.is_kept), written, checksum)
+    return (
+        job_id,
+        number,
+        prompt.pack,
+        prompt.rung.value,
+        int(prompt.is_kept),
+        written,
+        checksum,
+    )
 
 
 def _verify_checksum(checksum: int, *fields: str) -> None:
@@ -387,7 +413,9 @@ def _job(row: tuple[Any, ...]) -> BatchJob:
         _verify_checksum(checksum, identifier, judge, plan)
         recipe = msgspec.json.decode(plan, type=JobRecipe)
         max_usd = None if cap is None else money.dollars_of_picodollars(cap)
-    return BatchJob(identifier, created_at, command, digest, spec, judge, recipe, max_usd, *rest)
+    return BatchJob(
+        identifier, created_at, command, digest, spec, judge, recipe, max_usd, *rest
+    )
 
 
 def _question(job_id: str, row: tuple[int, str, str, str, int]) -> JobQuestion:
@@ -413,7 +441,9 @@ def piece_without_text(content: str, memory: str = "", parts: int = 1) -> Memory
 
 _CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"
 _NO_PIECE = [""]
-_SHOWN = "SELECT hash FROM content WHERE memories > 0 AND hash IN (SELECT value FROM json_each(?))"
+_SHOWN = (
+    "SELECT hash FROM content WHERE memories > 0 AND hash IN (SELECT value FROM json_each(?))"
+)
 _BLANK = """
     UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND number = ?
 """
@@ -441,7 +471,9 @@ def erase_from_jobs(
     ).fetchall()
     blanked = 0
     for job, number, name, context, key in rows:
-        texts = [text for text in (name, *json.loads(context).values()) if isinstance(text, str)]
+        texts = [
+            text for text in (name, *json.loads(context).values()) if isinstance(text, str)
+        ]
         if any(map(lines.found_in, texts)):
             blanked += 1
             checksum = row_checksum(job, str(number), "{}", key)
@@ -463,7 +495,9 @@ def _drop_pieces(connection: sqlite3.Connection, gone: Set[str]) -> None:
                 has_changed = True
         if has_changed:
             stripped = json.dumps(pieces)
-            changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
+            changed.append(
+                (stripped, row_checksum(job, str(number), pack, stripped), job, number)
+            )
     connection.executemany(
         "UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed
     )

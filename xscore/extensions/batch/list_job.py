@@ -72,7 +72,8 @@ async def run_live_list(
     if options.out is not None:
         check_results_path(options.out, store_dir=parts.store.path.parent)
     if options.actors:
-        from xscore.extensions.batch.ray_engine import check_ray_usable  # an extra, only with --ray
+        # An extra, only with --ray.
+        from xscore.extensions.batch.ray_engine import check_ray_usable
 
         check_ray_usable(parts)
     plan = plan_live_list(parts, questions, options)
@@ -137,7 +138,8 @@ class _ListRun(Struct):
         progress = JudgingProgress(parts.observer, self.plan.candidates, self.plan.cached)
         judging = partial(judge_list, parts, self.job, self._prepared())
         if actors := self.plan.options.actors:
-            from xscore.extensions.batch.ray_engine import judge_by_ray  # an extra, only with --ray
+            # An extra, only with --ray.
+            from xscore.extensions.batch.ray_engine import judge_by_ray
 
             questions = self.plan.questions.all
             memories = self.plan.memories
@@ -146,7 +148,9 @@ class _ListRun(Struct):
         self.end = await judging(progress=progress, on_end=self._took, deadline=deadline)
 
     def _prepared(self) -> Iterator[PreparedQuestion]:
-        return prepare_questions(self.parts, enumerate(self.plan.questions.all), self.plan.memories)
+        return prepare_questions(
+            self.parts, enumerate(self.plan.questions.all), self.plan.memories
+        )
 
     def _took(self, ended: QuestionEnd) -> None:
         self.judged[ended.number] += ended.judged
@@ -234,17 +238,22 @@ def recent_tasks(parts: PipelineParts) -> QuestionList:
     now = parts.clock()
     with lenient_text(connection):
         rows = connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}).fetchall()
-    questions = [_task_question(*map(str, row[:3]), root=parts.root) for row in rows[:MAX_TASKS]]
+    questions = [
+        _task_question(*map(str, row[:3]), root=parts.root) for row in rows[:MAX_TASKS]
+    ]
     beyond = len(rows) - len(questions)
     name = digest(
         "rescore",
         *(f"{question.task}\n{question.errors}\n{question.file}" for question in questions),
     )
     note = (
-        f"{counted(len(questions), 'recent task')}: of open sessions, and of the last {DAYS} days"
+        f"{counted(len(questions), 'recent task')}: of open "
+        f"sessions, and of the last {DAYS} days"
     )
     note += (
-        f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
+        f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken"
+        if beyond
+        else ""
     )
     parts.observer.note(note)
     return QuestionList(tuple(questions), name)

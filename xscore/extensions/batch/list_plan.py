@@ -192,7 +192,9 @@ def plan_list(
     return plan
 
 
-def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListPlan:
+def plan_live_list(
+    parts: PipelineParts, questions: QuestionList, options: ListOptions
+) -> ListPlan:
     """Plan a list that is judged live, and warn that no cap applies, that there is no final round,
     and of what running batches also judge."""
     plan = plan_list(parts, questions, options)

@@ -253,7 +253,9 @@ class _JobPass(Struct):
         with context.transaction() as connection:
             batch_rows.lose_planned_if_stopped(connection, context.job.id)
         moved = False
-        for batch in batch_rows.read_batches(context.connection, context.job.id, only_open=True):
+        for batch in batch_rows.read_batches(
+            context.connection, context.job.id, only_open=True
+        ):
             if batch.number not in self.skipped:
                 moved = await self._try(partial(self._step, batch), batch) or moved
         if self.sends and await self._try(self.sender.send):
@@ -264,7 +266,9 @@ class _JobPass(Struct):
     def status(self) -> JobStatus:
         context = self.context
         status = job_status(context.connection, context.job.id)
-        repaired = replace(self.collector.faults, asked_again=self.sender.asked_again).warnings()
+        repaired = replace(
+            self.collector.faults, asked_again=self.sender.asked_again
+        ).warnings()
         worst = min(self.problems, key=lambda error: error.retryable, default=None)
         is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(
             self.skipped
@@ -282,7 +286,9 @@ class _JobPass(Struct):
             status = replace(status, problem=problem, is_unusable=worst.stops_run)
         return replace(status, remarks=(*repaired, *self.collector.unmatched_in_words()))
 
-    async def _try(self, step: Callable[[], Awaitable[bool]], batch: Batch | None = None) -> bool:
+    async def _try(
+        self, step: Callable[[], Awaitable[bool]], batch: Batch | None = None
+    ) -> bool:
         try:
             return await step()
         except ProviderError as error:

@@ -134,7 +134,9 @@ async def _advance(parts: "PipelineParts") -> list[JobStatus]:
     return statuses
 
 
-async def _send(parts: "PipelineParts", writer: "JudgeDescription", plan: PurposePlan) -> JobStatus:
+async def _send(
+    parts: "PipelineParts", writer: "JudgeDescription", plan: PurposePlan
+) -> JobStatus:
     # A host without a Batch API is refused before a job is made.
     batch_host(writer.connected())
     job = save_purpose_job(parts, writer, plan)

@@ -131,7 +131,9 @@ def _purposes_in(result: BatchResult, prompt: PackPrompt, *, writer: str) -> lis
     if result.completion is None:
         return []
     subjects = subjects_by_code(prompt.pieces)
-    return purposes_of(read_lines(result.completion.text, subjects) or {}, subjects, writer=writer)
+    return purposes_of(
+        read_lines(result.completion.text, subjects) or {}, subjects, writer=writer
+    )
 
 
 def purposes_of(

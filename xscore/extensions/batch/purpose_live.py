@@ -53,7 +53,9 @@ async def write_live(
     async with open_resources(
         parts.store, parts.settings, turn_id=f"u_{random_hex(16)}", note=parts.observer.note
     ) as resources:
-        provider = resources.answering_provider(Answerer(spec.provider, spec.model, writer.host))
+        provider = resources.answering_provider(
+            Answerer(spec.provider, spec.model, writer.host)
+        )
         writing = _Writing(parts, writer, provider, iter(plan.prompts))
         await asyncio.gather(*[writing.write_some() for _ in range(AT_ONCE)])
         return writing.result(resources.usage.spent(Stage.PURPOSE).cost_usd)

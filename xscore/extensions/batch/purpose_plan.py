@@ -124,7 +124,9 @@ def names_under_way(parts: PipelineParts) -> frozenset[str]:
     names: set[str] = set()
     for job in jobs_under_way(parts):
         for requests_state in ("planned", "sent"):
-            in_state = job_rows.memories_in_state(parts.store.connection, job.id, requests_state)
+            in_state = job_rows.memories_in_state(
+                parts.store.connection, job.id, requests_state
+            )
             names.update(name for _, name in in_state)
     return frozenset(names)
 

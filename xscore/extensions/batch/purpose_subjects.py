@@ -82,7 +82,9 @@ def read_subjects(store: Store, places: Sequence[SubjectPlace]) -> list[Subject]
             redacted = redact_said(source, prose=False, allow_pii=store.settings.allow_pii)
             if redacted.text.strip():
                 subjects.append(
-                    Subject(key=place.key, path=place.path, name=place.name, source=redacted.text)
+                    Subject(
+                        key=place.key, path=place.path, name=place.name, source=redacted.text
+                    )
                 )
     return subjects
 

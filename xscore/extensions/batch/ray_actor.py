@@ -90,7 +90,9 @@ TakeDollars = Callable[[Decimal], Awaitable[bool]]
 class _Carried(Struct):
     judgments: list[Judgment]
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW
+    ) -> WriteJudgments:
         async def write(judgments: Sequence[Judgment]) -> None:
             self.judgments.extend(judgments)
 
@@ -162,7 +164,9 @@ class ChunkJudge:
         members = [self._context.candidates[place] for place in chunk.places]
         scored = ChunkResult(question=chunk.question)
         if self._ended is not None:
-            scored.unjudged = [Unjudged(member.content_hash, *self._ended) for member in members]
+            scored.unjudged = [
+                Unjudged(member.content_hash, *self._ended) for member in members
+            ]
             return scored
         dollars = _CommonDollars(self._take)
         try:
@@ -180,7 +184,9 @@ class ChunkJudge:
             )
             async with joined_resources(offered) as resources:
                 judge = self._judge(resources, chunk, members)
-                async for result in judge.judge(self._context.turns[chunk.question][0], members):
+                async for result in judge.judge(
+                    self._context.turns[chunk.question][0], members
+                ):
                     if isinstance(result, Unjudged):
                         scored.unjudged.append(result)
                     else:

@@ -80,7 +80,8 @@ async def _cluster(address: str) -> AsyncIterator[Any]:
 
     Raises UsageError.
     """
-    with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for our data
+    # Ray reports dead workers on stdout, which is for our data.
+    with redirect_stdout(sys.stderr):
         starting = asyncio.create_task(asyncio.to_thread(_start_ray, address))
         try:
             ray = await asyncio.shield(starting)
@@ -109,7 +110,9 @@ def _start_ray(address: str) -> Any:
     while True:
         starts_left -= 1
         try:
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **options)
+            ray.init(
+                address=address, logging_level=logging.ERROR, log_to_driver=False, **options
+            )
             break
         except Exception as error:  # Ray raises this very class for a node that starts too late
             ray.shutdown()  # of what was started halfway
@@ -241,7 +244,9 @@ async def judge_by_ray(
     local = prepare_questions(
         parts, enumerate(questions), replace(memories, candidates=user_memories)
     )
-    last = await judge_list(parts, job, local, progress=progress, on_end=on_end, deadline=deadline)
+    last = await judge_list(
+        parts, job, local, progress=progress, on_end=on_end, deadline=deadline
+    )
     last.remarks = list(dict.fromkeys([*end.remarks, *last.remarks]))
     last.judged = end.judged + last.judged
     last.spent = end.spent + last.spent
@@ -270,14 +275,17 @@ class _RayRun(Struct):
             async with (
                 _cluster(parts.settings.batch.ray_address) as ray,
                 GroupCommit(parts.store.path, parts.store.keys, create=False) as commits,
-                aclosing(_scored(ray, context, chunks, count=self.count, cap_usd=cap)) as stream,
+                aclosing(
+                    _scored(ray, context, chunks, count=self.count, cap_usd=cap)
+                ) as stream,
             ):
                 usage = UsageTotals(Ledger(commits).record)
                 failed = None
                 try:
                     async for scored in stream:
                         await self._keep(scored, context, commits, usage)
-                        failed = failed or scored.error  # raised after all paid results are stored
+                        # Raised after all paid results are stored.
+                        failed = failed or scored.error
                 finally:
                     self.end.spent = resources.usage.whole() + usage.whole()
         if failed is not None:
@@ -324,7 +332,11 @@ class _RayRun(Struct):
         return context, chunks
 
     async def _keep(
-        self, scored: ChunkResult, context: ActorContext, commits: GroupCommit, usage: UsageTotals
+        self,
+        scored: ChunkResult,
+        context: ActorContext,
+        commits: GroupCommit,
+        usage: UsageTotals,
     ) -> None:
         """Store an actor's judgments and costs, and count them."""
         clock = self.parts.clock

@@ -36,5 +36,7 @@ class ListActor:
         """Judge the chunks of a batch of rows."""
         results = np.empty(len(batch["chunk"]), dtype=object)
         chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  pickled by this process
-        results[:] = [pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks]
+        results[:] = [
+            pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks
+        ]
         return {"scored": results}

@@ -153,7 +153,10 @@ def _ranked_rows(
 
 
 def _question_summary(
-    prepared: PreparedQuestion, outcomes: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
+    prepared: PreparedQuestion,
+    outcomes: Sequence[Outcome],
+    judged: int,
+    rows: Sequence[ResultRow],
 ) -> QuestionSummary:
     causes = Counter[str]()
     scored = judged_now = 0
@@ -168,7 +171,9 @@ def _question_summary(
     cached = scored - judged_now
     unjudged = len(outcomes) - scored
     coverage = Coverage(len(prepared.pool.candidates), judged_now, cached, 0, unjudged)
-    summary = QuestionSummary(prepared.question.id, coverage, dict(causes.most_common()), len(rows))
+    summary = QuestionSummary(
+        prepared.question.id, coverage, dict(causes.most_common()), len(rows)
+    )
     if not rows:
         return summary
     best = rows[0]
@@ -202,7 +207,8 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
         )
     if is_there(path) and not _is_earlier(path):
         raise UsageError(
-            f"--output: {path} exists and is not an xscore results file", hint="Name another file."
+            f"--output: {path} exists and is not an xscore results file",
+            hint="Name another file.",
         )
     if not is_there(path.parent, stat.S_ISDIR):
         raise UsageError(
@@ -243,7 +249,9 @@ def write_results(path: Path, rows: Sequence[ResultRow]) -> None:
     types = {"rank": pl.Int64, "score": pl.Float64, "raw": pl.Float64}
     schema = {name: types.get(name, pl.String) for name in ResultRow.__struct_fields__}
     content = BytesIO()
-    pl.DataFrame([astuple(row) for row in rows], schema=schema, orient="row").write_parquet(content)
+    pl.DataFrame([astuple(row) for row in rows], schema=schema, orient="row").write_parquet(
+        content
+    )
     write_atomically(path, content.getvalue())
 
 
@@ -294,7 +302,9 @@ def _job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQues
         question = Question(
             id=asked_question.name, task=turn.task, file=turn.file, errors=turn.errors
         )
-        yield PreparedQuestion(turn, asked_question.turn_key, pool, asked_question.number, question)
+        yield PreparedQuestion(
+            turn, asked_question.turn_key, pool, asked_question.number, question
+        )
 
 
 def _as_asked(

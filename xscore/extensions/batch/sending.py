@@ -135,7 +135,12 @@ class BatchRenderer:
         return judge_key(job.recipe.identity())
 
     def fill(
-        self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits
+        self,
+        into: IO[bytes],
+        requests: Iterable[RequestName],
+        *,
+        mark: str,
+        limits: BatchLimits,
     ) -> BatchInput:
         """Write lines of these requests, in order, until one exceeds a limit; return which are
         included.
@@ -312,7 +317,9 @@ class BatchSender:
         context = self.context
         self.held_back = ""
         self.over_budget = False
-        planned = self._not_judged(job_rows.planned_requests(context.connection, context.job.id))
+        planned = self._not_judged(
+            job_rows.planned_requests(context.connection, context.job.id)
+        )
         if not planned:
             return False
         number, mark = batch_rows.next_batch(context.connection, context.job.id)
@@ -338,7 +345,9 @@ class BatchSender:
         job = self.context.job
         keys = batch_rows.judged_questions(connection, job)
         candidates = [name for name in planned if name[0] in keys]
-        prompts = job_rows.read_prompts(connection, job.id, {number for _, number in candidates})
+        prompts = job_rows.read_prompts(
+            connection, job.id, {number for _, number in candidates}
+        )
         judged = set[RequestName]()
         for question, number in candidates:
             if self._is_judged(keys[question], prompts[number]):
@@ -383,7 +392,8 @@ class BatchSender:
         context = self.context
         limits = batch_limits(self.host.limits, context.settings.batch, context.store)
         refused = batch_rows.smallest_refused(context.connection, context.job.id)
-        if refused is not None:  # the vendor's queue was full: send less, and one batch at a time
+        # The vendor's queue was full: send less, and one batch at a time.
+        if refused is not None:
             if batch_rows.read_batches(context.connection, context.job.id, only_open=True):
                 self.held_back = "the vendor had no room for more"
                 return BatchInput()
@@ -415,7 +425,9 @@ class BatchSender:
             now = context.clock()
             if not filled.taken or batch_rows.is_job_stopped(connection, context.job.id):
                 return None
-            if not context.ledger.reserve(connection, mark, filled.most_usd or Decimal(0), now=now):
+            if not context.ledger.reserve(
+                connection, mark, filled.most_usd or Decimal(0), now=now
+            ):
                 self._hold_back("dollars")  # another process has spent in the meantime
                 return None
             size = len(filled.taken), filled.bytes, filled.input_tokens
@@ -433,4 +445,6 @@ class BatchSender:
             )
             self.over_budget = True
         else:
-            self.held_back = f"not one request fits a batch's limit of {limit} (batch.max_{limit})"
+            self.held_back = (
+                f"not one request fits a batch's limit of {limit} (batch.max_{limit})"
+            )

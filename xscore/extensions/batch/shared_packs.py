@@ -149,7 +149,9 @@ class SharedPackJudge(Struct):
                 best = max(best, priors.get(member.content_hash, 0.0))
         return best
 
-    async def _judge_unit(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
+    async def _judge_unit(
+        self, unit: SharedUnit
+    ) -> tuple[Sequence[object], Sequence[SharedUnit]]:
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
         # A question that is left alone with a pack judges it in its own turn.
@@ -198,7 +200,11 @@ class SharedPackJudge(Struct):
         for reply, asking in zip(replies, askings, strict=True):
             self.faults.count(reply)
             parsed = parse_completion(
-                prompt, codes, completion, priors=asking.priors, read=lambda *_, reply=reply: reply
+                prompt,
+                codes,
+                completion,
+                priors=asking.priors,
+                read=lambda *_, reply=reply: reply,
             )
             parsed_replies.append(parsed)
         # Each judgment is stored before the give-up rule may stop the rest: it is paid for.
@@ -244,8 +250,7 @@ async def judge_shared_packs(
     separate: SeparatePromptsCost,
     deadline: Deadline,
 ) -> SharedPackJudge:
-    """Let these questions share their packs. Raises what opening the judge raises, StoreError if
-    nothing can be stored.
+    """Let these questions share their packs. Raises as opening the judge does, and StoreError.
 
     separate: takes what each answered prompt would have cost one question a call.
     """
@@ -254,22 +259,23 @@ async def judge_shared_packs(
         resources.deadline = deadline
         knowing, provider = await with_probed_host(described, resources)
         builder = caching_builder(knowing)
-        alone_tokens = partial(_alone_tokens, caching_builder(replace(knowing, shared_layout=None)))
+        separate_builder = caching_builder(replace(knowing, shared_layout=None))
+        alone_tokens = partial(_alone_tokens, separate_builder)
         _, to_judge = _count_candidates(questions)
         progress = JudgingProgress(parts.observer, to_judge, 0)
         paid = 0
 
         def count(
-            request: Request, completion: Completion, prompt: PackPrompt, turn_texts: Sequence[str]
+            request: Request, completion: Completion, prompt: PackPrompt, texts: Sequence[str]
         ) -> None:
             nonlocal paid
-            separate.add(request, completion.usage, alone_tokens(prompt, turn_texts))
+            separate.add(request, completion.usage, alone_tokens(prompt, texts))
             paid += request.candidates
             progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
 
-        askings: list[SharedQuestion] = []
-        for question in questions:
-            askings.append(await _shared_question(knowing, resources, question))
+        askings = [
+            await _shared_question(knowing, resources, question) for question in questions
+        ]
         judge = SharedPackJudge(
             provider=provider,
             builder=builder,
@@ -338,7 +344,9 @@ def _plan_units(
     )
 
 
-def forecast_shared(parts: PipelineParts, questions: Sequence[PreparedQuestion]) -> JudgeEstimate:
+def forecast_shared(
+    parts: PipelineParts, questions: Sequence[PreparedQuestion]
+) -> JudgeEstimate:
     """Estimate judging these questions with shared packs, where the judge has them."""
     judge = parts.judge
     if judge.shared_layout is None:

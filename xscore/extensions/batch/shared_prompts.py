@@ -43,7 +43,9 @@ PAIR_TOKENS = SCORE_TOKENS + REASON_TOKENS + 6
 """Most tokens of one score and its reason, which names the question too."""
 
 
-def _one_question(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
+def _one_question(
+    entries: Sequence[PackEntry], turn_text: str, options: PromptOptions
+) -> Request:
     return questions_request(entries, (turn_text,), options)
 
 
@@ -67,7 +69,9 @@ def shared_request(
     cap += model.reasoning_reserve
     if model.max_output_tokens is not None:
         cap = min(cap, model.max_output_tokens)
-    request = questions_request(entries, turn_texts, builder.options(prompt, max_output_tokens=cap))
+    request = questions_request(
+        entries, turn_texts, builder.options(prompt, max_output_tokens=cap)
+    )
     timeout_s = model.timeout_s * (1 + len(turn_texts)) / 2
     return replace(request, timeout_s=timeout_s), tuple(entry.code_id for entry in entries)
 

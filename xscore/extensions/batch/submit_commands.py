@@ -251,7 +251,9 @@ def _cap_lines(draft: JobDraft) -> list[str]:
 
 
 @command(SCOPE, JUDGE, LIMITS, DRY_RUN, JUDGING)
-@click.option("--since", metavar="REV", help="Memories of files that differ from this revision.")
+@click.option(
+    "--since", metavar="REV", help="Memories of files that differ from this revision."
+)
 @click.option("--all", "everything", is_flag=True, help="All memories.")
 @click.option(
     "--queries",
@@ -282,7 +284,9 @@ def rescore_judgments(
         parts = pipeline.parts
         questions = recent_tasks(parts) if queries is None else read_question_file(queries)
         only = None if everything else edited_files(parts, since=since or "")
-        options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
+        options = ListOptions(
+            scope=flags.scope, command="rescore", only=only, started=STARTED_AT
+        )
         if flags.dry_run:
             if batch:
                 parts = _with_batch_judge(parts, flags.terminal)
@@ -377,7 +381,12 @@ QUESTION_ID_CHARS = 24
 def _live_job_json(report: ListReport) -> dict[str, Json]:
     fields = {name: value for name, value in record_json(report).items() if name != "spent"}
     rate = hit_rate(report.cached, report.candidates)
-    return {"schema": SCHEMA, **fields, "hit_rate": rate, "usage": stage_usage_json(report.spent)}
+    return {
+        "schema": SCHEMA,
+        **fields,
+        "hit_rate": rate,
+        "usage": stage_usage_json(report.spent),
+    }
 
 
 def _render_live_job(report: ListReport) -> str:

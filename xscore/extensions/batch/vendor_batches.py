@@ -95,7 +95,10 @@ class AnthropicBatches(BatchHost):
         timeout_s = upload_timeout_s(size)
         return self._seen(
             await self._post(
-                self.path, timeout_s=timeout_s, content=_framed(lines), options={"headers": headers}
+                self.path,
+                timeout_s=timeout_s,
+                content=_framed(lines),
+                options={"headers": headers},
             )
         )
 

@@ -98,7 +98,10 @@ class BatchHost(ABC):
     path: str
 
     def __init__(
-        self, provider: WireProvider, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+        self,
+        provider: WireProvider,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.provider: WireProvider = provider
         self._sleep = sleep
@@ -148,7 +151,9 @@ class BatchHost(ABC):
             return seen
         return self._seen(reply)
 
-    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
+    async def results(
+        self, seen: VendorBatch, *, model: str
+    ) -> AsyncGenerator[BatchResult, None]:
         """Yield the result of each request of an ended batch, in any order, streamed.
 
         A request that was never run may be missing. Where an answered one reports no usage, its
@@ -246,7 +251,9 @@ class BatchHost(ABC):
                 wait_s = retry_wait_s(failed, error)
             await self._sleep(wait_s)
 
-    async def _listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
+    async def _listed(
+        self, path: str, *, cursor: str
+    ) -> AsyncGenerator[Mapping[str, Any], None]:
         """Yield the entries of a list, newest first. cursor: field that asks for the page after an
         entry."""
         query: dict[str, str | int] = {"limit": 100}
@@ -330,7 +337,9 @@ class BatchHost(ABC):
             is_charged = isinstance(error, UnreadableResponse)
             return _failure(custom_id, type(error), NO_REPLY, is_charged=is_charged)
         cleaned = clean_completion(raw_completion, secret=provider.key)
-        return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=cleaned)
+        return BatchResult(
+            custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=cleaned
+        )
 
     def _failed(
         self, custom_id: str, body: object, model: str, *, status: int | None = None

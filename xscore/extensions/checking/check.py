@@ -39,7 +39,9 @@ MOST_NEAREST = 20
 FEW_COMMITS = 100
 """Fewer in a shallow clone are worth a word."""
 LONGEST_REASON = 200
-_TRAILER = re.compile(r"^[ \t]*xscore-check:[ \t]*ok\b[ \t,:-]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_TRAILER = re.compile(
+    r"^[ \t]*xscore-check:[ \t]*ok\b[ \t,:-]*(.*)$", re.IGNORECASE | re.MULTILINE
+)
 
 
 def silencing_reason(change: Change) -> tuple[str, bool]:

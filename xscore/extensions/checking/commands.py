@@ -69,7 +69,9 @@ _SMALLER = "Give a smaller diff; a change of that size says nothing about one fi
     show_default=True,
     help="List at most N files as missing.",
 )
-@click.option("--all", "list_all", is_flag=True, help="List N files even if none seems missing.")
+@click.option(
+    "--all", "list_all", is_flag=True, help="List N files even if none seems missing."
+)
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if something was found.")
 def check(
     *,

@@ -148,7 +148,9 @@ def _situation(
         has_test=FileRole.TEST in roles,
         has_document=FileRole.DOCUMENT in roles,
         has_settings=FileRole.SETTINGS in roles,
-        more_with_all=_log_odds(went_on.with_all - went_on.with_all_alone, went_on.with_all_alone),
+        more_with_all=_log_odds(
+            went_on.with_all - went_on.with_all_alone, went_on.with_all_alone
+        ),
         more_with_half=_log_odds(
             went_on.with_half - went_on.with_half_alone, went_on.with_half_alone
         ),

@@ -17,7 +17,9 @@ from xscore.store.term_vectors import stem
 
 MOST_COMPARED = 60
 """Changed files whose names are compared with all others."""
-_DATA_OF_TESTS = re.compile(r"(?:^|/)(?:tests?|__tests__|testing|specs?|e2e)(?:/|$)", re.IGNORECASE)
+_DATA_OF_TESTS = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|testing|specs?|e2e)(?:/|$)", re.IGNORECASE
+)
 _DOCUMENT = re.compile(r".*\.(?:md|mdx|rst|adoc|txt|tex|html?)$", re.IGNORECASE)
 _DOCUMENT_NAME = re.compile(
     r"^(?:readme|changes|changelog|history|news|authors|contributing|license|upgrading|releases?)"
@@ -111,7 +113,9 @@ def name_likeness(paths: Sequence[str], changed: Iterable[str]) -> dict[str, Nam
     return likeness
 
 
-def _common_counts(by_word: Mapping[str, Sequence[str]], words: frozenset[str]) -> dict[str, int]:
+def _common_counts(
+    by_word: Mapping[str, Sequence[str]], words: frozenset[str]
+) -> dict[str, int]:
     counts: dict[str, int] = {}
     for word in sorted(words):
         for path in by_word.get(word, ()):

@@ -71,7 +71,9 @@ async def judge_change(
     return _verdict(answer, reasons)
 
 
-def history_booster(scores: Mapping[str, float], reasons: Mapping[str, tuple[str, ...]]) -> Booster:
+def history_booster(
+    scores: Mapping[str, float], reasons: Mapping[str, tuple[str, ...]]
+) -> Booster:
     """Return the booster of files that change together: at most `HISTORY_BOOST`.
 
     scores: learned, by path.

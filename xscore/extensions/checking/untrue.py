@@ -77,7 +77,9 @@ def _of_memories(
     store: Store, pool: FetchedPool, change: Change, removed: RemovedNames
 ) -> list[Finding]:
     memories = [
-        memory for memory in filter_memories(store, MemoryFilter()) if memory.kind not in _RECORDS
+        memory
+        for memory in filter_memories(store, MemoryFilter())
+        if memory.kind not in _RECORDS
     ]
     cited = citations_of(store.connection, [memory.id for memory in memories])
     named = {memory.id: _names_of(memory, removed) for memory in memories}
@@ -97,7 +99,9 @@ def _of_memories(
     return findings
 
 
-def _about(memory: Memory, score: float, reasons: Sequence[str], place: tuple[str, int]) -> Finding:
+def _about(
+    memory: Memory, score: float, reasons: Sequence[str], place: tuple[str, int]
+) -> Finding:
     """Return the finding about a memory. place: the file and line that it is about."""
     path, line = place
     return Finding(
@@ -118,7 +122,9 @@ def _names_of(memory: Memory, removed: RemovedNames) -> list[str]:
 
 def _broken(citations: Iterable[Citation], change: Change) -> list[Citation]:
     touched = change.paths
-    return [citation for citation in citations if citation.is_changed and citation.path in touched]
+    return [
+        citation for citation in citations if citation.is_changed and citation.path in touched
+    ]
 
 
 def _place(citation: Citation) -> str:

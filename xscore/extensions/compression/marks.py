@@ -18,7 +18,11 @@ COMMANDS, NAMES = "Commands that were run:", "Names that came up:"
 SAME_WORDS, SAME_OUTPUT = "(the same words as in [", "(output as in ["
 LAST_REQUEST, EARLIER_REQUEST = "The user's last request", "The request before it:"
 OPEN_ENDS, FILES = "Open ends:", "Files in work:"
-FAILED, LAST_WORDS, CHECKS = "Tried and failed:", "The agent's last words:", "Checks that passed:"
+FAILED, LAST_WORDS, CHECKS = (
+    "Tried and failed:",
+    "The agent's last words:",
+    "Checks that passed:",
+)
 _LINE_START = rf"(?:\A|(?<=[\n\r\x85\u2028\u2029]))(?=[ \t\ufffd{BIDI}{INVISIBLE}]*"
 _BLANKS = rf"[\s{BIDI}{INVISIBLE}]*"
 _TURN = (

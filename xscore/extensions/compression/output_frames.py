@@ -66,7 +66,9 @@ def frame_output(output: str, *, failed: bool, allow_pii: bool) -> OutputFrame:
     else:
         ends = {*range(FIRST_LINES), *range(len(lines) - LAST_LINES, len(lines))}
         shown = {number for number in ends if 0 <= number < len(lines)} | {*telling}
-    cut = {number: _cut_line(lines[number], allow_pii=allow_pii) for number in {*shown, *telling}}
+    cut = {
+        number: _cut_line(lines[number], allow_pii=allow_pii) for number in {*shown, *telling}
+    }
     return OutputFrame(
         tuple(_with_gaps(sorted(shown), cut, len(lines))),
         tuple(dict.fromkeys(cut[number] for number in telling if cut[number].strip())),

@@ -203,7 +203,9 @@ class _Writing:
             return None
         self._calls += 1
         completion = await self._provider.complete(_request(self._spec, self._settings, block))
-        reply = redact_said(well_formed(completion.text), allow_pii=self._store.settings.allow_pii)
+        reply = redact_said(
+            well_formed(completion.text), allow_pii=self._store.settings.allow_pii
+        )
         text = borne_out(reply.text, block.source)
         # Kept before the next call: a kill pays nothing twice.
         save_summary(connection, self._thread, name, text, now=self._store.clock())

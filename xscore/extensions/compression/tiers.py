@@ -227,7 +227,9 @@ def _items_of(turn: SessionTurn) -> dict[str, None]:
     return items
 
 
-def _held_in(text: str, turn: SessionTurn, items: dict[str, None], level: Level) -> frozenset[str]:
+def _held_in(
+    text: str, turn: SessionTurn, items: dict[str, None], level: Level
+) -> frozenset[str]:
     """Return the items that a turn's text holds."""
     if turn.speaker is Speaker.USER or level is Level.WHOLE:
         present = {item for item in items if item in text}

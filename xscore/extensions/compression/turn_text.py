@@ -72,7 +72,9 @@ def find_repeats(session: AgentSession) -> Repeats:
     for turn in reversed(session.turns):
         for number, call in enumerate(turn.calls):
             if sum(map(len, call.frame.lines)) >= FOLDED_CHARS:
-                last = latest.setdefault((call.tool, call.subject, call.frame.lines), turn.number)
+                last = latest.setdefault(
+                    (call.tool, call.subject, call.frame.lines), turn.number
+                )
                 if last != turn.number:
                     frames[turn.number, number] = last
             if call.is_failed_attempt:

@@ -88,4 +88,6 @@ def _is_public(address: Address) -> bool:
 
 
 def _is_within(address: Address, networks: tuple[Network, ...]) -> bool:
-    return any(address.version == network.version and address in network for network in networks)
+    return any(
+        address.version == network.version and address in network for network in networks
+    )

@@ -63,7 +63,8 @@ def fetch(
     ways = [lists, refresh, remove, search is not None]
     if sum(ways) > 1:
         raise UsageError(
-            "--list, --refresh, --remove and --search exclude one another", hint="Give one of them."
+            "--list, --refresh, --remove and --search exclude one another",
+            hint="Give one of them.",
         )
     settings = read_settings(flags).settings
     if search is not None:
@@ -87,7 +88,9 @@ def fetch(
 def _fetch(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     with opened_store(flags, settings=settings) as store:
         fetcher = _fetcher(store, settings)
-        return _run([partial(fetcher.fetch, source) for source in dict.fromkeys(sources)], flags)
+        return _run(
+            [partial(fetcher.fetch, source) for source in dict.fromkeys(sources)], flags
+        )
 
 
 def _refresh(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
@@ -119,7 +122,9 @@ def _run(fetches: Sequence[Callable[[], "KeptDocument"]], flags: Flags) -> int:
             refused.append(error)
     body = {
         "documents": [record_json(document) for document in kept],
-        "not_fetched": [{"problem": refusal.message, "hint": refusal.hint} for refusal in refused],
+        "not_fetched": [
+            {"problem": refusal.message, "hint": refusal.hint} for refusal in refused
+        ],
     }
     flags.terminal.print_result(
         body, "\n".join(map(_describe_kept, kept)), none="nothing was fetched"
@@ -165,7 +170,8 @@ def _chosen(store: "Store", sources: Sequence[str]) -> list[StoredDocument]:
         document = by_place.get(source) or by_place.get(place)
         if document is None:
             raise NothingMatched(
-                f"{one_line(source)} was not fetched", hint="`xscore fetch --list` shows what was."
+                f"{one_line(source)} was not fetched",
+                hint="`xscore fetch --list` shows what was.",
             )
         chosen.append(document)
     return chosen
@@ -190,7 +196,9 @@ def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
             ]
         )
         body.append({**record_json(document), "is_stale": is_stale})
-    table = render_table(("document", "title", "passages", "fetched"), rows, right=("passages",))
+    table = render_table(
+        ("document", "title", "passages", "fetched"), rows, right=("passages",)
+    )
     none = "nothing was fetched yet; `xscore fetch FILE|URL` fetches a document"
     flags.terminal.print_result({"documents": body}, table if rows else "", none=none)
     return ExitCode.DONE
@@ -207,7 +215,8 @@ def _remove(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
 def _search(query: str, sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     if sources:
         raise UsageError(
-            "--search fetches nothing", hint="Search first, then fetch the addresses that you want."
+            "--search fetches nothing",
+            hint="Search first, then fetch the addresses that you want.",
         )
     pages = search_documents(query, settings)
     lines = [f"{one_line(page.address)}  {one_line(page.title)}".rstrip() for page in pages]

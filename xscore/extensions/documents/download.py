@@ -127,7 +127,9 @@ class Downloader:
         for _ in range(MOST_REDIRECTS + 1):
             hop = checked_address(hop, self._settings)
             headers = {"Accept": "text/plain"}
-            reply = await self._request(hop, headers, max_bytes=ROBOTS_BYTES, too_large=_SAVE_IT)
+            reply = await self._request(
+                hop, headers, max_bytes=ROBOTS_BYTES, too_large=_SAVE_IT
+            )
             if reply.status in _REDIRECTS:
                 hop = redirected_address(hop, reply.headers.get("Location", ""))
             elif 200 <= reply.status < 300:
@@ -138,7 +140,8 @@ class Downloader:
                 break
         # RFC 9309: where the rules cannot be read, all is forbidden.
         raise NotFetched(
-            f"{origin}/robots.txt cannot be read, so nothing is fetched from there", hint=_SAVE_IT
+            f"{origin}/robots.txt cannot be read, so nothing is fetched from there",
+            hint=_SAVE_IT,
         )
 
     async def _request(
@@ -156,17 +159,7 @@ class Downloader:
         if self._tls is None:
             self._tls = trusted_ssl_context()
         gate = _AddressGate(may_be_private=may_be_private(address, self._settings))
-        connector = TCPConnector(
-            ssl=self._tls, use_dns_cache=False, force_close=True, socket_factory=gate.make_socket
-        )
-        session = ClientSession(
-            connector=connector,
-            headers={"User-Agent": AGENT, **IDENTITY_ENCODING},
-            timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-            cookie_jar=DummyCookieJar(),
-            trust_env=False,
-            auto_decompress=False,
-        )
+        session = _new_session(self._tls, gate)
         try:
             async with (
                 session,
@@ -184,7 +177,9 @@ class Downloader:
                     raise NotFetched(f"{origin_of(address)} sent only a part", hint=_AGAIN)
                 return _Reply(response.status, response.headers, bytes(data))
         except OversizedReply as error:
-            raise NotFetched(f"{origin_of(address)} answered {error}", hint=too_large) from error
+            raise NotFetched(
+                f"{origin_of(address)} answered {error}", hint=too_large
+            ) from error
         except (ClientError, OSError, ValueError) as error:
             raise gate.explained(address, error) from error
 
@@ -196,7 +191,9 @@ class _AddressGate:
         self._may_be_private = may_be_private
         self._refusal = ""
 
-    def make_socket(self, info: "tuple[int, int, int, str, tuple[object, ...]]") -> socket.socket:
+    def make_socket(
+        self, info: "tuple[int, int, int, str, tuple[object, ...]]"
+    ) -> socket.socket:
         """Make a socket for an address that a name was resolved to. Raises OSError."""
         family, kind, protocol, _, address = info
         refusal = why_refused(str(address[0]), may_be_private=self._may_be_private)
@@ -242,3 +239,18 @@ def _sendable(value: str, most_chars: int) -> str:
     if value.isascii() and value.isprintable():
         return value[:most_chars]
     return ""
+
+
+def _new_session(tls: ssl.SSLContext, gate: _AddressGate) -> ClientSession:
+    """Return a session for one request: no cookies, no proxy, no second host, nothing unpacked."""
+    connector = TCPConnector(
+        ssl=tls, use_dns_cache=False, force_close=True, socket_factory=gate.make_socket
+    )
+    return ClientSession(
+        connector=connector,
+        headers={"User-Agent": AGENT, **IDENTITY_ENCODING},
+        timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+        cookie_jar=DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+    )

@@ -112,7 +112,9 @@ class DocumentFetcher:
 def _fetched(address: str, download: Download) -> FetchedDocument:
     path = urlsplit(download.address).path
     name = path.rstrip("/").rpartition("/")[2] or urlsplit(address).netloc
-    form, document = _read(address, download.data, name=name, content_type=download.content_type)
+    form, document = _read(
+        address, download.data, name=name, content_type=download.content_type
+    )
     return FetchedDocument(
         place=address,
         form=form,

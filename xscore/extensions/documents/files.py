@@ -65,7 +65,9 @@ def read_document_file(root: Path, place: str, *, max_bytes: int) -> DocumentFil
             with opened_folder(root) as top:
                 data = read_file_under(top, str(Path(native_name(place))), max_bytes=max_bytes)
     except FileRefused as error:
-        why, hint = _REFUSALS.get(str(error), (f"it has more than {max_bytes:,} bytes", TOO_LARGE))
+        why, hint = _REFUSALS.get(
+            str(error), (f"it has more than {max_bytes:,} bytes", TOO_LARGE)
+        )
         raise NotFetched(f"{place}: {why}", hint=hint) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

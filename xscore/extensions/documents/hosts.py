@@ -42,7 +42,8 @@ def checked_address(source: str, settings: DocumentSettings) -> str:
         raise NotFetched(f"{host} is in documents.deny", hint="Only you can remove it.")
     if settings.allow and not _is_listed(host, settings.allow):
         raise NotFetched(
-            f"{host} is not in documents.allow", hint="Only you can add it, in your own settings."
+            f"{host} is not in documents.allow",
+            hint="Only you can add it, in your own settings.",
         )
     return urlunsplit(parts._replace(fragment=""))
 

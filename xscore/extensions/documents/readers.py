@@ -127,7 +127,9 @@ def _read_docx(job: ReadingJob) -> ParsedDocument:
             note = "only its first part was read"
             break
         parts.append(
-            _table_text(block) if isinstance(block, docx.table.Table) else _paragraph_text(block)
+            _table_text(block)
+            if isinstance(block, docx.table.Table)
+            else _paragraph_text(block)
         )
     cut = passages_of_text("\n\n".join(parts))
     return _document(job, str(document.core_properties.title or ""), cut, note=note)

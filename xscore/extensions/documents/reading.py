@@ -47,7 +47,9 @@ def read_apart(job: ReadingJob | RobotsJob) -> ParsedDocument:
     except subprocess.TimeoutExpired:
         return ParsedDocument(problem=_HUNG)
     except OSError as error:
-        return ParsedDocument(problem=f"no process could be started to read it: {error.strerror}")
+        return ParsedDocument(
+            problem=f"no process could be started to read it: {error.strerror}"
+        )
     if done.returncode == -signal.SIGPROF:
         return ParsedDocument(problem=_TOO_SLOW)
     try:

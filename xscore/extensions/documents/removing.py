@@ -27,7 +27,9 @@ def remove_documents(
     ids = [passage.id for passage in passages]
     subject = f"{counted(len(documents), 'document')} ({counted(len(ids), 'passage')})"
     question = f"Erase {subject} for good, with the answers that were made with them?"
-    if not flags.terminal.confirm(question, yes=flags.assume_yes, otherwise="nothing was erased"):
+    if not flags.terminal.confirm(
+        question, yes=flags.assume_yes, otherwise="nothing was erased"
+    ):
         return ExitCode.PARTLY
     erased = erase_memories(store, ids, now=store.clock())
     with transaction(connection):

@@ -53,7 +53,9 @@ def cut_short(answer: Answer) -> str:
         UnjudgedCause.DEADLINE,
         *([UnjudgedCause.PROVIDER] if is_lost else []),
     )
-    return next((str(cause) for cause in causes if answer.unjudged.by_cause.get(str(cause))), "")
+    return next(
+        (str(cause) for cause in causes if answer.unjudged.by_cause.get(str(cause))), ""
+    )
 
 
 class AskedCase(Struct, frozen=True):

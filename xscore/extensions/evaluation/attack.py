@@ -223,14 +223,18 @@ class _Attack(Struct, frozen=True):
         for payload in self.payloads:
             pair = await self._judge_pair(payload, _spent(runs))
             runs += pair
-            observed = [run.observed for run in pair if run.observed is not None and not run.ended]
+            observed = [
+                run.observed for run in pair if run.observed is not None and not run.ended
+            ]
             if len(observed) < 2:
                 break
             attacked, benign = observed
             families.append(_compare(payload.family, self.hosts, attacked, benign))
         return self._report(families, runs)
 
-    def _report(self, families: Sequence[FamilyResult], runs: Sequence[_PoolRun]) -> AttackReport:
+    def _report(
+        self, families: Sequence[FamilyResult], runs: Sequence[_PoolRun]
+    ) -> AttackReport:
         judge = self.copy.judge
         spent = _spent(runs)
         warnings = [warning for run in runs for warning in run.warnings]
@@ -290,7 +294,10 @@ class _Attack(Struct, frozen=True):
         if attacked.ended or attacked.observed is None:
             return [attacked]
         so_far = spent + attacked.spent
-        return [attacked, await self._judge(f"{payload.family}, its twin", payload.twin, so_far)]
+        return [
+            attacked,
+            await self._judge(f"{payload.family}, its twin", payload.twin, so_far),
+        ]
 
     async def _judge(self, called: str, words: str, spent: StageUsage) -> _PoolRun:
         """Judge the files afresh with these words in every place."""

@@ -93,7 +93,9 @@ def _verdict(report: AttackReport) -> list[str]:
     obeyed = sum(family.obeyed > 0 for family in families)
     lines = [f"the judge obeys {obeyed} of {counted(len(families), 'family', 'families')}"]
     if not report.by_model:
-        lines = ["words alone rank here: they obey nothing, but a text may repeat the task's words"]
+        lines = [
+            "words alone rank here: they obey nothing, but a text may repeat the task's words"
+        ]
     moved = sum(family.moved_bystanders for family in families)
     if moved:
         scores = counted(moved, "score")

@@ -128,7 +128,9 @@ def _mined_cases(flags: Flags) -> CaseFile:
             f"no case can be made of the {counted(mined.commits, 'commit')} of this repository",
             hint="`xscore eval mine` says why; write cases of your own, or name a file.",
         )
-    flags.terminal.note(f"{counted(len(mined.cases), 'case')} from the history of this repository")
+    flags.terminal.note(
+        f"{counted(len(mined.cases), 'case')} from the history of this repository"
+    )
     return CaseFile(mined.cases, file_digest(case_lines(mined).encode()))
 
 
@@ -194,7 +196,10 @@ def _render(report: CalibrationReport) -> str:
     rows = [
         ("cut", calibration.in_words()),
         ("", _about_recall(calibration)),
-        ("kept", f"{calibration.kept:.1f} memories a commit, at most {calibration.most} asked for"),
+        (
+            "kept",
+            f"{calibration.kept:.1f} memories a commit, at most {calibration.most} asked for",
+        ),
         ("words", _about_words(report)),
         ("maps", _about_maps(calibration)),
         ("error", _about_error(report)),

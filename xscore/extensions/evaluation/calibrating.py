@@ -98,14 +98,20 @@ async def who_answers(parts: PipelineParts) -> tuple[JudgeDescription, set[str]]
     return judge.knowing(probed.capability), names
 
 
-def score_case(parts: PipelineParts, case: EvalCase, turn: Turn, ranking: Ranking) -> ScoredCase:
+def score_case(
+    parts: PipelineParts, case: EvalCase, turn: Turn, ranking: Ranking
+) -> ScoredCase:
     """Return a case as the judge scored it, boosts included, under every weight of words."""
-    outcomes = [Outcome(entry.candidate, entry.judgment, entry.origin) for entry in ranking.ranked]
+    outcomes = [
+        Outcome(entry.candidate, entry.judgment, entry.origin) for entry in ranking.ranked
+    ]
     gold_ranks: dict[float, tuple[int, ...]] = {}
     memories: dict[float, tuple[ScoredMemory, ...]] = {}
     for weight in _weights(parts):
         in_order = rank(parts, outcomes, turn, by_words=False, words_weight=weight).in_order()
-        hits = metrics.match_gold([entity_ref(entry.candidate) for entry in in_order], case.gold)
+        hits = metrics.match_gold(
+            [entity_ref(entry.candidate) for entry in in_order], case.gold
+        )
         ranks: list[int] = []
         scored: list[ScoredMemory] = []
         for place, (entry, hit) in enumerate(zip(in_order, hits, strict=True), start=1):
@@ -221,7 +227,8 @@ def check_calibration(
     of_judge = [calibration for calibration in calibrations if calibration.asked == name]
     if not of_judge:
         raise UsageError(
-            f"{name} was not calibrated in this store", hint="Run `xscore eval calibrate CASES`."
+            f"{name} was not calibrated in this store",
+            hint="Run `xscore eval calibrate CASES`.",
         )
     matching = [entry for entry in of_judge if entry.identity == judge.identity]
     if not matching:

@@ -233,7 +233,9 @@ def choose_weight(cases: Sequence[ScoredCase], *, in_force: float) -> float:
         return in_force
     gains: dict[float, list[float]] = {}
     for weight in sorted(weights):
-        gains[weight] = [_gain(case.gold_ranks[weight], case.gold) for case in cases if case.gold]
+        gains[weight] = [
+            _gain(case.gold_ranks[weight], case.gold) for case in cases if case.gold
+        ]
     best = in_force
     for weight, of_weight in gains.items():
         differences = [
@@ -374,4 +376,6 @@ def figures_at(
         if case.gold:
             recalls.append(min(1.0, gold / case.gold))
             repositories.append(case.repository)
-    return CutFigures(recalls=tuple(recalls), repositories=tuple(repositories), kept=tuple(kept))
+    return CutFigures(
+        recalls=tuple(recalls), repositories=tuple(repositories), kept=tuple(kept)
+    )

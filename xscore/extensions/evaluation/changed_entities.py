@@ -21,7 +21,9 @@ from xscore.store.encoded_files import EncodedFile
 from xscore.store.written_rows import ROW_COLUMNS
 
 _CODE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
-_COLUMNS = {name: ROW_COLUMNS.index(name) for name in ("kind", "entity", "start_line", "end_line")}
+_COLUMNS = {
+    name: ROW_COLUMNS.index(name) for name in ("kind", "entity", "start_line", "end_line")
+}
 _PARSERS = 2
 
 

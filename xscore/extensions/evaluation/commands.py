@@ -143,7 +143,9 @@ def render_evaluation_account(evaluation: Evaluation) -> str:
     if evaluation.by_model:
         parts.append(counted(evaluation.calls, "call"))
     if evaluation.usage.input_tokens:
-        parts.append(describe_tokens(evaluation.usage.input_tokens, evaluation.usage.output_tokens))
+        parts.append(
+            describe_tokens(evaluation.usage.input_tokens, evaluation.usage.output_tokens)
+        )
     parts += [
         format_dollars(evaluation.cost_usd, estimated=evaluation.estimated),
         format_seconds(evaluation.seconds),

@@ -189,7 +189,10 @@ def _groups(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[GroupDiffere
                 if difference is not None:
                     groups.append(
                         GroupDifference(
-                            by=by, group=group or "unknown", measure=measure, difference=difference
+                            by=by,
+                            group=group or "unknown",
+                            measure=measure,
+                            difference=difference,
                         )
                     )
     return groups

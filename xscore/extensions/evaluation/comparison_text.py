@@ -57,7 +57,9 @@ def headline(comparison: CaseComparison) -> str:
 
 def interval_note(comparison: CaseComparison) -> str:
     """Say how the intervals were made, and how far they can be trusted."""
-    difference = comparison.overall.get(DECIDES) or next(iter(comparison.overall.values()), None)
+    difference = comparison.overall.get(DECIDES) or next(
+        iter(comparison.overall.values()), None
+    )
     if difference is None:
         return ""
     repositories = counted(difference.repositories, "repository", "repositories")
@@ -70,7 +72,9 @@ def interval_note(comparison: CaseComparison) -> str:
                 " repositories and drawing cases; rough."
             )
         case "cases":
-            return "Intervals: cases of one repository, drawn again; they say nothing of others."
+            return (
+                "Intervals: cases of one repository, drawn again; they say nothing of others."
+            )
     if difference.cases < FEWEST_PAIRS:
         return f"No interval: fewer than {FEWEST_PAIRS} cases."
     return "No interval: no case differs."

@@ -67,7 +67,14 @@ def list_commits(root: Path, *, limit: int, since: float | None = None) -> list[
 
     since: Unix seconds; None: from the beginning.
     """
-    options = [f"-n{limit}", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--relative"]
+    options = [
+        f"-n{limit}",
+        "--no-merges",
+        "--no-renames",
+        "--raw",
+        "--no-abbrev",
+        "--relative",
+    ]
     options += ["--no-ext-diff", "--no-textconv"]
     if since is not None:
         options.append(f"--max-age={int(since)}")

@@ -116,7 +116,9 @@ def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[boo
     return hits
 
 
-def span_entities(gold: Sequence[EntityRef], places: Sequence[EntityRef]) -> tuple[EntityRef, ...]:
+def span_entities(
+    gold: Sequence[EntityRef], places: Sequence[EntityRef]
+) -> tuple[EntityRef, ...]:
     """Return the gold with each span of lines that is not an entity of its own replaced by
     entities: those that lie within it, or the smallest that holds half of it.
 

@@ -36,7 +36,9 @@ _MINE_OPTIONS = [
         type=utc_time,
         help="Commits since 2026-11-01, or of the last 90d.",
     ),
-    option("-o", "--out", "--output", "output", metavar="FILE", type=FILE, help="Write to FILE."),
+    option(
+        "-o", "--out", "--output", "output", metavar="FILE", type=FILE, help="Write to FILE."
+    ),
 ]
 
 

@@ -152,7 +152,9 @@ def _decided(
             yield NoCaseReason.UNREADABLE if changed is None else _case(screened, changed)
 
 
-_SKIPPED_TYPES = "build chore ci deps docs doc lint refactor refactoring release style test tests"
+_SKIPPED_TYPES = (
+    "build chore ci deps docs doc lint refactor refactoring release style test tests"
+)
 _SUBJECT_TYPE = re.compile(rf"(?i)(?:{_SKIPPED_TYPES.replace(' ', '|')})(?:\([^)]*\))?!?:")
 _SUBJECT = re.compile(
     r"""(?ix)

@@ -87,7 +87,9 @@ class CasePlaces(Struct, frozen=True):
         commit = _commit(source.root, stop.parent or "HEAD")
         with trees.private_tree(source, self._data_dir) as tree:
             if not trees.check_out(tree, commit):
-                raise NothingMatched(NO_COMMIT, hint="Fetch the whole history: no shallow clone.")
+                raise NothingMatched(
+                    NO_COMMIT, hint="Fetch the whole history: no shallow clone."
+                )
             settings = _settings_there(self.base.given, self.max_usd)
             async with Pipeline.open(tree, settings, observer=self.base.observer) as pipeline:
                 parts = replace(pipeline.parts, resources_opener=self.base.resources_opener)
@@ -162,6 +164,8 @@ def _commit(root: Path, name: str) -> str:
 def _settings_there(settings: Settings, max_usd: Decimal | None) -> Settings:
     """Return the user's settings without what belongs to the present: the own store, and caps that
     count what this repository has spent."""
-    budget = replace(settings.budget, max_usd=max_usd, max_usd_day=None, max_usd_repository=None)
+    budget = replace(
+        settings.budget, max_usd=max_usd, max_usd_day=None, max_usd_repository=None
+    )
     memory = replace(settings.memory, user_learning=False)
     return replace(settings, budget=budget, memory=memory)

@@ -47,7 +47,9 @@ _PROBE_OPTIONS = [
         help=f"The part that one turn leaves out: {', '.join(PART_NAMES)}. Default: commits.",
     ),
     option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
-    option("--answers", is_flag=True, help="Also have the answering model answer, in both turns."),
+    option(
+        "--answers", is_flag=True, help="Also have the answering model answer, in both turns."
+    ),
     option(
         "--grade",
         is_flag=True,
@@ -100,7 +102,9 @@ def _questions(tasks: str) -> tuple[Question, ...]:
 def render_probe(report: ProbeReport, *, verbose: bool = False) -> str:
     """Return the report as text."""
     count = f"{len(report.tasks)} of {counted(report.of, 'task')}"
-    head = f"with and without {one_line(report.part)} · {count} · judge {one_line(report.judge)}"
+    head = (
+        f"with and without {one_line(report.part)} · {count} · judge {one_line(report.judge)}"
+    )
     parts = [bold(head)]
     for task in report.tasks:
         parts.append("\n".join(_task_lines(task, verbose=verbose)))

@@ -24,7 +24,9 @@ _USUAL_NAMES = {
     "tests": Kind.TEST.value,
 }
 """How users call a part -> the kind or layer."""
-PART_NAMES = tuple(sorted({*_USUAL_NAMES, *map(str, Kind), *map(str, Layer), BRIEF, CHECKPOINT}))
+PART_NAMES = tuple(
+    sorted({*_USUAL_NAMES, *map(str, Kind), *map(str, Layer), BRIEF, CHECKPOINT})
+)
 
 
 class Arm(Struct, frozen=True, kw_only=True):

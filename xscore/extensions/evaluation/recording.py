@@ -83,7 +83,8 @@ class Recording(Struct):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 place = f"{self.folder / REPLIES_FILE}:{number}"
                 raise UsageError(
-                    f"{place} is not a recorded reply: {error}", hint="Record it again elsewhere."
+                    f"{place} is not a recorded reply: {error}",
+                    hint="Record it again elsewhere.",
                 ) from error
             self.name = line.name or self.name
             if line.reply is not None:
@@ -143,7 +144,9 @@ class Recording(Struct):
 class _Recorded(ProviderWrapper):
     """A provider whose replies are recorded, and which is not asked for what is."""
 
-    def __init__(self, provider: Provider, recording: Recording, requests: Counter[str]) -> None:
+    def __init__(
+        self, provider: Provider, recording: Recording, requests: Counter[str]
+    ) -> None:
         super().__init__(provider)
         self._recording = recording
         self._requests = requests

@@ -69,7 +69,8 @@ class _Result(Struct):
             language=self.language,
             kind=self.kind,
             misses=tuple(
-                Miss(path=gold.path, name=gold.name, why=where_missed(gold)) for gold in self.missed
+                Miss(path=gold.path, name=gold.name, why=where_missed(gold))
+                for gold in self.missed
             ),
         )
 

@@ -271,7 +271,9 @@ class _EvaluationRun(Struct):
             self.cap = min(caps_left, key=lambda cap: cap.left_usd, default=None)
         elif turns.ended:
             turns.warnings.extend(
-                dict.fromkeys(absent.detail for absent in answer.unjudged.sample if absent.detail)
+                dict.fromkeys(
+                    absent.detail for absent in answer.unjudged.sample if absent.detail
+                )
             )
         else:
             (turn, ranking) = seen[0]
@@ -327,7 +329,9 @@ class _EvaluationRun(Struct):
         try:
             return replace(evaluation, id=self._record(evaluation))
         except StoreError as error:
-            note = f"the evaluation is not recorded: {join_sentences(error.message, error.hint)}"
+            note = (
+                f"the evaluation is not recorded: {join_sentences(error.message, error.hint)}"
+            )
             return replace(evaluation, warnings=(*evaluation.warnings, note))
 
     def _record(self, evaluation: Evaluation) -> str:
@@ -356,7 +360,8 @@ class _EvaluationRun(Struct):
             columns = EvaluationLine.__struct_fields__
             values = ", ".join("?" * len(columns))
             connection.execute(
-                f"INSERT INTO evaluation ({', '.join(columns)}) VALUES ({values})", astuple(line)
+                f"INSERT INTO evaluation ({', '.join(columns)}) VALUES ({values})",
+                astuple(line),
             )
         return line.id
 

@@ -149,7 +149,11 @@ def _cosine_judge(judge: JudgeDescription) -> JudgeDescription:
         )
     identity = replace(judge.identity, provider=COSINE, model=embedding.model.strip())
     return replace(
-        judge, identity=identity, scale=Scale.COSINE, thresholds=Thresholds(0.0), words_weight=0.0
+        judge,
+        identity=identity,
+        scale=Scale.COSINE,
+        thresholds=Thresholds(0.0),
+        words_weight=0.0,
     )
 
 
@@ -173,7 +177,8 @@ def _unknown(key: str) -> UsageError:
     names = [*SHORT_NAMES, *OF_PYTHON, *setting_names()]
     (nearest,) = nearest_names(key, names, limit=1, likeness=0.0)
     return UsageError(
-        f"a variant has no setting `{key}`", hint=f"The nearest is `{nearest}`. {VARIANT_EXAMPLE}"
+        f"a variant has no setting `{key}`",
+        hint=f"The nearest is `{nearest}`. {VARIANT_EXAMPLE}",
     )
 
 

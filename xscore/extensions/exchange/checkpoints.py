@@ -55,7 +55,8 @@ def save_session(
         session = current_session(store)
         if session is None:
             raise NothingMatched(
-                "there is no session on this branch to save", hint='`xscore ask "…"` begins one.'
+                "there is no session on this branch to save",
+                hint='`xscore ask "…"` begins one.',
             )
         saved = save_checkpoint(
             store.connection,

@@ -136,7 +136,9 @@ def export_judgments(
     if done.damaged:
         damaged = counted(done.damaged, "judgment")
         flags.terminal.note(f"left out, since they are damaged: {damaged}")
-    flags.terminal.note("judgments of your own layer are not in it: they stay in your own store")
+    flags.terminal.note(
+        "judgments of your own layer are not in it: they stay in your own store"
+    )
 
 
 @command(KEY_FILE, DRY_RUN)
@@ -176,7 +178,10 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     help="Everything, for an exact restore: memories, edges, retrievals, file maps.",
 )
 @click.option(
-    "-o", "--output", type=FILE, help="Write to this file, readable only by you, instead of stdout."
+    "-o",
+    "--output",
+    type=FILE,
+    help="Write to this file, readable only by you, instead of stdout.",
 )
 def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     """Write what is remembered of this repository, one memory a line, sorted; `memory import` reads
@@ -242,7 +247,9 @@ def _memories_json(memories: Sequence[SavedMemory]) -> dict[str, object]:
     type=click.Choice([str(Layer.USER)]),
     help="Also accept lines of your own layer, refused otherwise.",
 )
-@click.option("--skip-damaged", is_flag=True, help="Skip lines that are not JSON, and list them.")
+@click.option(
+    "--skip-damaged", is_flag=True, help="Skip lines that are not JSON, and list them."
+)
 def import_memories(
     file: Path, snapshot: bool, layer: str | None, skip_damaged: bool, flags: Flags
 ) -> None:
@@ -258,7 +265,8 @@ def import_memories(
         )
     if snapshot and layer:
         raise UsageError(
-            "a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot."
+            "a snapshot holds nothing of your own layer",
+            hint="Leave out --layer, or --snapshot.",
         )
     with opened_store(flags) as store:
         data = read_lines_file(file, max_bytes=MAX_IMPORT_BYTES)

@@ -70,7 +70,9 @@ def exchange_key(
     """
     if path is not None:
         content = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=hint, private=True)
-        return parse_exchange_key(content.decode("ascii", "replace"), where=str(path), hint=hint)
+        return parse_exchange_key(
+            content.decode("ascii", "replace"), where=str(path), hint=hint
+        )
     if text.strip():
         return parse_exchange_key(text, where=where, hint=hint)
     return None

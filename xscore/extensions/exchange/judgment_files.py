@@ -230,7 +230,9 @@ def import_judgments(
     latest = None
     rows = _read_rows(file, key)
     while group := list(islice(rows, GROUP_ROWS)):
-        with database.read_snapshot(connection) if dry_run else database.transaction(connection):
+        with (
+            database.read_snapshot(connection) if dry_run else database.transaction(connection)
+        ):
             for names, of_turn in groupby(
                 group, key=lambda row: (row.turn_key, row.judge, row.draw)
             ):

@@ -35,7 +35,12 @@ from xscore.records.memory import (
     MemoryStatus,
 )
 from xscore.store import evidence, memory_rows, memory_writer
-from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
+from xscore.store.lookup import (
+    LIVE_STATUSES,
+    MemoryFilter,
+    filter_memories,
+    memories_starting_with,
+)
 from xscore.store.memory_writer import write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store

@@ -42,7 +42,9 @@ from xscore.records.memory import Edge, Relation
 
 _JUDGMENTS_FORM = 3
 _JUDGMENTS_PURPOSE = b"xscore cache export %d\0" % _JUDGMENTS_FORM
-_JUDGMENTS_LINE = re.compile(rb"xscore-cache %d ([0-9a-f]{16}) ([0-9a-f]{64})" % _JUDGMENTS_FORM)
+_JUDGMENTS_LINE = re.compile(
+    rb"xscore-cache %d ([0-9a-f]{16}) ([0-9a-f]{64})" % _JUDGMENTS_FORM
+)
 _ANY_JUDGMENTS_LINE = re.compile(rb"xscore-cache (\d{1,6}) ")
 _UNVERIFIED = "0" * 64
 """A signature that no key makes."""

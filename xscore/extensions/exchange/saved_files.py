@@ -75,7 +75,9 @@ _READ_BY: Mapping[Contents, str] = {
 }
 
 
-class FileHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class FileHeader(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """The first line."""
 
     form: Literal["xscore"]

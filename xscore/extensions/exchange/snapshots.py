@@ -240,7 +240,8 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored) ->
     before = memory_rows.memory_with_id(connection, memory.id)
     if before and before.source is MemorySource.INDEX:
         raise UsageError(
-            f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT
+            f"nothing was restored: {memory.id} is the id of code that is indexed here",
+            hint=_HINT,
         )
     thread = connection.execute(
         "SELECT thread FROM memory_row WHERE id = ?", (memory.id,)
@@ -267,7 +268,9 @@ def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
     return tuple(retrievals)
 
 
-def _keep_retrievals(connection: sqlite3.Connection, retrievals: Sequence[RetrievalTrace]) -> int:
+def _keep_retrievals(
+    connection: sqlite3.Connection, retrievals: Sequence[RetrievalTrace]
+) -> int:
     """Keep the retrievals that are new; return how many."""
     existing = set(_retrievals(connection))
     count = 0
@@ -275,7 +278,11 @@ def _keep_retrievals(connection: sqlite3.Connection, retrievals: Sequence[Retrie
         if trace not in existing:
             payload = {"memories": list(trace.memories)}
             emit_event(
-                connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload
+                connection,
+                EventName.RETRIEVED,
+                at=trace.at,
+                subject=trace.turn,
+                payload=payload,
             )
             count += 1
     return count

@@ -69,7 +69,11 @@ def dialog_of(messages: Sequence[Message]) -> str:
 
 
 async def propose_facts(
-    store: Store, settings: Settings, spec: ModelSpec, dialog: str, known_facts: Sequence[Memory]
+    store: Store,
+    settings: Settings,
+    spec: ModelSpec,
+    dialog: str,
+    known_facts: Sequence[Memory],
 ) -> list[Fact]:
     """Make the call; return the facts of the reply that can be read.
 

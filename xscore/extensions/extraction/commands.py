@@ -85,7 +85,9 @@ def review_facts(accept: tuple[str, ...], reject: tuple[str, ...], flags: Flags)
         flags.terminal.note("answer with `xscore memory review --accept ID` or `--reject ID`")
 
 
-def _ask_about(store: "Store", facts: list[Memory], terminal: Terminal, *, now: float) -> Reviewed:
+def _ask_about(
+    store: "Store", facts: list[Memory], terminal: Terminal, *, now: float
+) -> Reviewed:
     """Ask about one fact after the other, on standard error."""
     accepted: list[str] = []
     rejected: list[str] = []

@@ -99,7 +99,9 @@ _LIST_OF_TODOS = re.compile(
     re.IGNORECASE,
 )
 _COMMAND = r"`[^`\n]{3,200}`"
-_DOES = r"(?:run|build|start|lint|test|deploy|format|type-?check|check|migrate|release|install)\w*"
+_DOES = (
+    r"(?:run|build|start|lint|test|deploy|format|type-?check|check|migrate|release|install)\w*"
+)
 _COMMAND_THAT_WORKS = re.compile(
     rf"^(?:you can |we |to |please )?{_DOES}\b[^.`\n]{{0,60}}\b(?:with|by|via|using|use|run|is)\s+"
     rf"{_COMMAND}"

@@ -67,7 +67,12 @@ class KeptFacts(Struct, frozen=True, kw_only=True):
 
 
 def keep_facts(
-    store: Store, session_facts: SessionFacts, *, mode: Mode, now: float, read: Sequence[str] = ()
+    store: Store,
+    session_facts: SessionFacts,
+    *,
+    mode: Mode,
+    now: float,
+    read: Sequence[str] = (),
 ) -> KeptFacts:
     """Keep the facts of a session, and note that its exchanges were read.
 
@@ -184,7 +189,9 @@ class _Keeper:
         self._new.append(memory.id)
         self._waiting += not _is_active(memory)
 
-    def _memory_of(self, said_fact: SaidFact, topic: str) -> tuple[Memory, tuple[Citation, ...]]:
+    def _memory_of(
+        self, said_fact: SaidFact, topic: str
+    ) -> tuple[Memory, tuple[Citation, ...]]:
         fact = said_fact.fact
         citations, paths = self._cited(fact)
         waits = self._mode == "ask" or said_fact.kind is Kind.PREFERENCE
@@ -247,7 +254,9 @@ class _Keeper:
             evidence_count=memory.evidence_count + 1,
             details=replace(memory.details, occurrences=occurrences),
         )
-        memory_writer.write_memory(connection, repeated, before=memory, now=self._now, link=False)
+        memory_writer.write_memory(
+            connection, repeated, before=memory, now=self._now, link=False
+        )
         set_trust(
             connection,
             repeated.id,

@@ -61,7 +61,9 @@ _QUOTED_WORDS = 3
 """A quotation of fewer words is a name."""
 _LEFT_OUT = re.compile(r"\[… [\d,]+ characters left out …\]")
 _END = re.compile(r"(?<![.!?…])[.!?…]+[\"”’)\]]*(?=\s|$)")
-_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|dr|mr|mrs|st)\.$", re.I)
+_ABBREVIATION = re.compile(
+    r"\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|dr|mr|mrs|st)\.$", re.I
+)
 
 _SPOKE = re.compile(
     r"\b(?:said|says|say|thinks?|thought|claims?|claimed|told|tells?|wrote|writes?"
@@ -172,7 +174,9 @@ _PATTERN_OF_DOUBT = {
     Doubt.CONSIDERED: _CONSIDERED,
     Doubt.TRIED: _TRIED,
 }
-_NOT_THE_SPEAKER = frozenset({Doubt.REPORTED, Doubt.RECALLED, Doubt.TO_A_MODEL, Doubt.ELSEWHERE})
+_NOT_THE_SPEAKER = frozenset(
+    {Doubt.REPORTED, Doubt.RECALLED, Doubt.TO_A_MODEL, Doubt.ELSEWHERE}
+)
 """Whatever follows on the same line is heard from there, too."""
 
 

@@ -59,7 +59,9 @@ def count_to_review(store: "Store") -> int:
     return sum(map(extracted_facts.count_waiting, store.connections()))
 
 
-def accept_fact(store: "Store", identifier: str, *, now: float, text: str = "") -> tuple[str, ...]:
+def accept_fact(
+    store: "Store", identifier: str, *, now: float, text: str = ""
+) -> tuple[str, ...]:
     """Accept a fact; return the ids of the memories that it supersedes. text: as corrected.
 
     Raises NothingMatched for what is not a fact under review, UsageError for a bad text.

@@ -99,7 +99,9 @@ def read_exchanges(
     messages = messages_of(exchanges)
     by_rules = find_by_rules(messages)
     # The latest: what was said last holds.
-    bounded = SessionFacts(by_rules.kept[-MOST_BY_RULES:], by_rules.dropped, by_rules.retractions)
+    bounded = SessionFacts(
+        by_rules.kept[-MOST_BY_RULES:], by_rules.dropped, by_rules.retractions
+    )
     ids = [exchange.id for exchange in exchanges]
     kept = keep_facts(store, bounded, mode=mode, now=now, read=ids)
     return ReadSession(messages=tuple(messages), exchanges=len(exchanges), kept=kept)
@@ -121,7 +123,9 @@ def read_everything(store: Store, *, mode: Mode, now: float) -> list[ReadSession
     return read
 
 
-async def extract_sessions(store: Store, settings: Settings, *, now: float) -> list[ReadSession]:
+async def extract_sessions(
+    store: Store, settings: Settings, *, now: float
+) -> list[ReadSession]:
     """Read the sessions that are over; ask the model, where one is set, once for each.
 
     settings: with the caps that hold for this work.
@@ -173,12 +177,16 @@ async def _ask_about(
         with database.transaction(connection):
             state = load_state(connection, str(spec))
             save_state(connection, replace(state, is_unreadable=is_unreadable))
-        return replace(session, problem=f"{spec}: {getattr(error, 'message', 'no answer in time')}")
+        return replace(
+            session, problem=f"{spec}: {getattr(error, 'message', 'no answer in time')}"
+        )
     checked = check_proposed(session.messages, proposed, extractor=str(spec))
     kept = keep_facts(store, checked, mode=mode, now=now)
     reasons = Counter(dropped.why for dropped in checked.dropped)
     with database.transaction(connection):
         state = load_state(connection, str(spec))
-        answered = with_answer(state, proposed=len(proposed), kept=len(kept.new), dropped=reasons)
+        answered = with_answer(
+            state, proposed=len(proposed), kept=len(kept.new), dropped=reasons
+        )
         save_state(connection, answered)
     return replace(session, by_model=kept)

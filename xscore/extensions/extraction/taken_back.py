@@ -28,7 +28,9 @@ _JUST_SAID = re.compile(
     r"|don['’]t (?:do that|remember that|save that|keep that|note that)\b|just kidding\b"
     r"|only joking\b)|^no\b|^nope\b"
 )
-_OBJECT = r"(?P<named>[^,.;:!?\n]{2,80}?)(?=[,.;:!?\n]|$|\s+(?:and|but|because|since|after|so)\b)"
+_OBJECT = (
+    r"(?P<named>[^,.;:!?\n]{2,80}?)(?=[,.;:!?\n]|$|\s+(?:and|but|because|since|after|so)\b)"
+)
 _TAKES_BACK = re.compile(
     r"\b(?:not going (?:with|to use|for)|not go(?:ing)? with|not using|not use|drop(?:ped|ping)?"
     r"|forget(?: about)?|scrap(?:ped|ping)?|abandon(?:ed|ing)?|ditch(?:ed|ing)?|revert(?:ed|ing)?"
@@ -53,7 +55,9 @@ _FAILED = re.compile(
 """What is said of a thing that is given up; the thing stands before it."""
 _CLAUSE = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|that|because)\b")
 SUBJECT_CHARS = 80
-_TAKES_NOTHING_BACK = frozenset({Doubt.QUESTION, Doubt.REPORTED, Doubt.TOO_LONG, Doubt.RECALLED})
+_TAKES_NOTHING_BACK = frozenset(
+    {Doubt.QUESTION, Doubt.REPORTED, Doubt.TOO_LONG, Doubt.RECALLED}
+)
 _SAYS_NO_SUBJECT = frozenset(
     "the and for with that this from our your into onto not are was were will have has had but you"
     " all any idea plan thing approach decision option one part way anymore any more after use"
@@ -103,7 +107,9 @@ def find_retractions(sentences: Sequence[Sentence], *, message: int) -> list[Ret
             continue
         lowered = sentence.words.lower()
         names = [content_words(match["named"]) for match in _TAKES_BACK.finditer(lowered)]
-        names += [_subject_before(lowered, match.start()) for match in _FAILED.finditer(lowered)]
+        names += [
+            _subject_before(lowered, match.start()) for match in _FAILED.finditer(lowered)
+        ]
         reaches = message + 1
         if _JUST_SAID.search(lowered):
             # A user answers the agent's last words, which answered the user's before.
@@ -131,7 +137,9 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def _speak_of_the_same(named: Collection[str], words: Collection[str], *, at_least: int) -> bool:
+def _speak_of_the_same(
+    named: Collection[str], words: Collection[str], *, at_least: int
+) -> bool:
     if not named:
         return False
     if len(named) > MOST_NAMED:

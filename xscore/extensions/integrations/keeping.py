@@ -31,7 +31,9 @@ class KeepsPassages(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to `xscore.judge`: judge, rubric, max_usd, deadline, store."""
 
-    def kept_passages(self, question: str, texts: Sequence[str]) -> list[tuple[int, "JudgedItem"]]:
+    def kept_passages(
+        self, question: str, texts: Sequence[str]
+    ) -> list[tuple[int, "JudgedItem"]]:
         """Judge the texts; return position and row of the kept ones, best first.
 
         Raises what `xscore.judge` raises.
@@ -54,7 +56,9 @@ class KeepsPassages(BaseModel):
 def warn_of_unjudged(answer: "Answer") -> None:
     """Warn of memories that were not judged; they are missing from the context."""
     if answer.coverage.unjudged:
-        message = f"{answer.coverage.unjudged:,} memories are unjudged: {answer.unjudged.by_cause}"
+        message = (
+            f"{answer.coverage.unjudged:,} memories are unjudged: {answer.unjudged.by_cause}"
+        )
         warnings.warn(message, stacklevel=3)
 
 

@@ -86,7 +86,10 @@ def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> Memory
     for connection in store.connections():
         of_store = memory_rows.select_memories(connection, _LIVE, ())
         memories += of_store
-        findings += [*_secrets(of_store, allow_pii=rules.allow_pii), *_stale(connection, of_store)]
+        findings += [
+            *_secrets(of_store, allow_pii=rules.allow_pii),
+            *_stale(connection, of_store),
+        ]
         findings += _drifted(store, of_store)
     for layer in Layer:
         inside = [memory for memory in memories if memory.layer is layer]
@@ -135,7 +138,9 @@ def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFi
             )
 
 
-def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterator[AuditFinding]:
+def _stale(
+    connection: sqlite3.Connection, memories: Sequence[Memory]
+) -> Iterator[AuditFinding]:
     stale = [memory for memory in memories if memory.status is MemoryStatus.STALE]
     cited = evidence.citations_of(connection, [memory.id for memory in stale])
     for memory in stale:

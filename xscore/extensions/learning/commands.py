@@ -42,7 +42,10 @@ _HEADINGS = {
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
     "drifted": ("name what no longer exists", "xscore memory update ID, or delete ID"),
     "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
-    "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
+    "near_duplicate": (
+        "near duplicates",
+        "xscore memory consolidate, or delete all but the first",
+    ),
     "outdated": ("outdated lines", "correct the file"),
     "contradicted": ("contradicted by the files", "correct the document, or the file"),
     "over_cap": (
@@ -158,7 +161,9 @@ def record_feedback(memory_id: str, signal: str, flags: Flags) -> None:
     with opened_store(flags) as store:
         feedback = give_feedback(store, memory_id, Signal(signal), now=store.clock())
     change = f"confidence {feedback.before:.2f} -> {feedback.after:.2f} ({feedback.signal})"
-    flags.terminal.print_result(feedback, f"{feedback.id}  {one_line(feedback.title)}\n{change}")
+    flags.terminal.print_result(
+        feedback, f"{feedback.id}  {one_line(feedback.title)}\n{change}"
+    )
 
 
 @command()
@@ -173,7 +178,9 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
         )
     with opened_store(flags) as store:
         if key:
-            has_changed = user_preferences.set_muted(store, key, muted=not undo, now=store.clock())
+            has_changed = user_preferences.set_muted(
+                store, key, muted=not undo, now=store.clock()
+            )
             # Muting a key twice is not an error; unmuting one that is not muted is.
             if undo and not has_changed:
                 raise NothingMatched(

@@ -129,7 +129,10 @@ def _has_news(store: Store, observed: Sequence[CitedFact]) -> bool:
 
 
 def _apply_rules(
-    store: Store, draft: ConsolidationDraft, observed: Sequence[CitedFact], scopes: Sequence[Scope]
+    store: Store,
+    draft: ConsolidationDraft,
+    observed: Sequence[CitedFact],
+    scopes: Sequence[Scope],
 ) -> None:
     """Carry over, note what files show, merge, fade, expire, apply the caps, and summarise closed
     sessions."""

@@ -7,7 +7,12 @@ memory that changed is written whole.
 import sqlite3
 from collections.abc import Collection, Iterable
 
-from xscore.extensions.learning.draft import LEAST_DAYS, ConsolidationDraft, Scope, count_by_kind
+from xscore.extensions.learning.draft import (
+    LEAST_DAYS,
+    ConsolidationDraft,
+    Scope,
+    count_by_kind,
+)
 from xscore.records.memory import Relation
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows
@@ -86,7 +91,9 @@ def mark_faded(
             )
 
 
-def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
+def _link_summary(
+    connection: sqlite3.Connection, summary: str, exchanges: Collection[str]
+) -> None:
     delete_members(connection, summary, but=exchanges)
     edges = [(exchange, summary, Relation.BELONGS_TO, 1.0) for exchange in exchanges]
     state_edges(connection, edges)

@@ -57,7 +57,9 @@ def changed_confidence(
     return min(1.0, max(0.0, confidence + amounts[signal.value]))
 
 
-def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -> ConfidenceChange:
+def give_feedback(
+    store: Store, memory_id: str, signal: Signal, *, now: float
+) -> ConfidenceChange:
     """Move one memory of the repository's store, or of the user's. now: Unix seconds.
 
     Raises NothingMatched, and UsageError for memories of the index, which are what their file says.
@@ -66,7 +68,9 @@ def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -
         with database.transaction(connection):
             memory = memory_rows.memory_with_id(connection, memory_id)
             if memory:
-                return _change_confidence(connection, memory, signal, store.settings.feedback, now)
+                return _change_confidence(
+                    connection, memory, signal, store.settings.feedback, now
+                )
     raise NothingMatched(
         f"no memory has the id {memory_id}", hint="`xscore memory list` shows the ids."
     )

@@ -108,7 +108,11 @@ def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
         elif memory.status in LIVE and is_minor and days >= rules.archive_days:
             draft.archive(scope, memory, why=f"unused for {days:.0f} days")
-        elif memory.status in LIVE and _is_unproven(draft, memory) and days >= rules.inferred_days:
+        elif (
+            memory.status in LIVE
+            and _is_unproven(draft, memory)
+            and days >= rules.inferred_days
+        ):
             why = f"inferred, cites nothing, unused for {days:.0f} days"
             draft.archive(scope, memory, why=why)
 
@@ -221,7 +225,8 @@ def _clarity(memory: Memory) -> tuple[bool, bool, float, int, str]:
 
 CARRIED = frozenset(
     map(
-        Kind, ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo")
+        Kind,
+        ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo"),
     )
 )
 """Kinds kept after the session that noted them."""

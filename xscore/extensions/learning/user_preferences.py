@@ -171,7 +171,9 @@ class Promotion(Struct, frozen=True):
     confidence: float
 
 
-def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) -> list[Promotion]:
+def promotions(
+    observed: Sequence[Observation], of: int, rules: MemorySettings
+) -> list[Promotion]:
     """Return at most one promotion per topic; of two values with equal support the latest.
 
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
@@ -194,7 +196,9 @@ def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) 
         share = count / of / max(rules.promote_support, 1e-9)
         confidence = min(1.0, rules.inferred_confidence * share)
         ranks[topic] = rank
-        promoted[topic] = Promotion(newest.key, newest.value, newest.kind, count, of, confidence)
+        promoted[topic] = Promotion(
+            newest.key, newest.value, newest.kind, count, of, confidence
+        )
     return [promoted[topic] for topic in sorted(promoted)]
 
 
@@ -250,7 +254,9 @@ def compare_observations(
         user.record(ActionKind.OBSERVE, "user", memory, why=f"{key}: {noted.value}")
     ended = tuple(sorted(by_key.keys() - saying.keys()))
     for key in ended:
-        user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project no longer mentions it")
+        user.record(
+            ActionKind.OBSERVE, "user", why=f"{key}: this project no longer mentions it"
+        )
     replaced = set(ended)
     replaced.update(observation.key for observation in new)
     kept: list[Observation] = []

@@ -91,7 +91,8 @@ class JudgedStream:
     def _only_reader(self) -> Iterator[None]:
         if not self._lock.acquire(blocking=False):
             raise UsageError(
-                "this stream is being read already", hint="Give each reader a stream of its own."
+                "this stream is being read already",
+                hint="Give each reader a stream of its own.",
             )
         try:
             yield
@@ -208,7 +209,9 @@ def _prepared(question: str, items: Any, options: JudgeOptions) -> ListJudging:
             f"the question has {len(question.strip()):,} characters; 1 to {MAX_TASK_CHARS:,} are"
             " allowed"
         )
-        raise UsageError(message, hint='Say what to look for: `xscore.judge("which …?", items)`.')
+        raise UsageError(
+            message, hint='Say what to look for: `xscore.judge("which …?", items)`.'
+        )
     require_list(items)
     check_options(options, JudgeOptions)
     for name, kinds in _KINDS.items():

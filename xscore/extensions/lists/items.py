@@ -52,7 +52,9 @@ _COLLECTIONS: tuple[type, ...] = (
     type({}.values()),
 )
 GO_ON = "Earlier judgments are kept; pass the list again to continue."
-_FORMS = "Give strings, mappings, a polars or pandas frame, Arrow data, or an iterator of these."
+_FORMS = (
+    "Give strings, mappings, a polars or pandas frame, Arrow data, or an iterator of these."
+)
 
 
 class Item(NamedTuple):
@@ -134,7 +136,8 @@ class ItemForm(NamedTuple):
     def _id_among(self, names: Iterable[str]) -> str:
         if self.id and self.id not in names:
             raise UsageError(
-                f"there is no column `{self.id}`", hint="Name one that every item has with `id=`."
+                f"there is no column `{self.id}`",
+                hint="Name one that every item has with `id=`.",
             )
         if not self.id and "id" in names:
             return "id"
@@ -164,7 +167,9 @@ def is_frame(items: object) -> bool:
 def is_in_memory(items: object) -> bool:
     """Return whether reading all of it cannot block: a collection, a frame, or a series or array of
     one."""
-    return isinstance(items, _COLLECTIONS) or is_frame(items) or hasattr(type(items), "__array__")
+    return (
+        isinstance(items, _COLLECTIONS) or is_frame(items) or hasattr(type(items), "__array__")
+    )
 
 
 def require_list(items: object) -> None:
@@ -174,7 +179,9 @@ def require_list(items: object) -> None:
         raise UsageError(f"a `{type(items).__name__}` is not a list of items", hint=_FORMS)
 
 
-async def read_items(source: Any, form: ItemForm, *, ahead: int) -> AsyncIterator[Sequence[Item]]:
+async def read_items(
+    source: Any, form: ItemForm, *, ahead: int
+) -> AsyncIterator[Sequence[Item]]:
     """Yield the items of a list, element by element. Raises UsageError, and SourceFailed from what
     the iterator raises.
 
@@ -363,7 +370,9 @@ class ItemRun(Struct):
         for text in texts:
             name = ""
             if text and not text.isspace():
-                shown = redact_said(text, allow_pii=allow_pii, literals=literals, rules=rules).text
+                shown = redact_said(
+                    text, allow_pii=allow_pii, literals=literals, rules=rules
+                ).text
                 name = content_hash("", "", shown)
                 self.texts[name] = shown
             self.hashes.append(name)

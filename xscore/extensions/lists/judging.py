@@ -81,7 +81,13 @@ class ListJudging:
     """One list that is judged. `runs` is called once; the receipt is complete when it has ended."""
 
     def __init__(
-        self, question: str, items: Any, form: ItemForm, *, settings: Settings, observer: Observer
+        self,
+        question: str,
+        items: Any,
+        form: ItemForm,
+        *,
+        settings: Settings,
+        observer: Observer,
     ) -> None:
         """Settings name the judge, its rubric and the caps. observer: called with progress."""
         task = redact_said(encodable_text(question), allow_pii=settings.memory.allow_pii).text

@@ -117,7 +117,9 @@ class JudgedItems(tuple[JudgedItem, ...]):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the table by column; dollars as floats."""
-        columns = dict(zip(JudgedItem._fields, map(list, zip(*self, strict=True)), strict=False))
+        columns = dict(
+            zip(JudgedItem._fields, map(list, zip(*self, strict=True)), strict=False)
+        )
         table = {name: columns.get(name, []) for name in JudgedItem._fields}
         table["dollars"] = [None if usd is None else float(usd) for usd in table["dollars"]]
         return table
@@ -150,7 +152,9 @@ class JudgedItems(tuple[JudgedItem, ...]):
     def to_pandas(self) -> Any:
         """Return the table as a pandas frame. Raises ImportError without pandas."""
         pandas = import_module("pandas")
-        return pandas.DataFrame(self.columns()).astype({"score": "float64", "dollars": "float64"})
+        return pandas.DataFrame(self.columns()).astype(
+            {"score": "float64", "dollars": "float64"}
+        )
 
     def to_arrow(self) -> Any:
         """Return the table as Arrow; ids of several types become text.

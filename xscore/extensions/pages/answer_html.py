@@ -53,10 +53,14 @@ def _linked(text: str, kept: Sequence[ListedMemory]) -> str:
 def _citation(cited_id: str, kept: Sequence[ListedMemory]) -> str:
     """Return the link to the one chosen memory that an id, or its beginning, means."""
     numbers = [
-        number for number, entry in enumerate(kept, start=1) if entry.memory.id.startswith(cited_id)
+        number
+        for number, entry in enumerate(kept, start=1)
+        if entry.memory.id.startswith(cited_id)
     ]
     if len(numbers) != 1:
-        return f'<span class="cite unknown" title="not among the chosen">{escape(cited_id)}</span>'
+        return (
+            f'<span class="cite unknown" title="not among the chosen">{escape(cited_id)}</span>'
+        )
     number = numbers[0]
     name = ellipsize(one_line(name_of(kept[number - 1].memory)), NAME_CHARS)
     return f'<a class="cite" href="#kept-{number}">{number} {escape(name)}</a>'

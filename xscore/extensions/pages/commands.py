@@ -58,7 +58,9 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
 
     async def render(pipeline: "Pipeline") -> tuple[str, str]:
         page = read_turn_page(pipeline.parts, decode_path_argument(turn))
-        return page.turn.id, render_turn_markdown(page) if is_summary else render_turn_page(page)
+        return page.turn.id, render_turn_markdown(page) if is_summary else render_turn_page(
+            page
+        )
 
     turn_id, text = run_with_pipeline(flags, render, make=False)
     terminal = flags.terminal

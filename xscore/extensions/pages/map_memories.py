@@ -118,7 +118,9 @@ def _within_room(memories: list[MapMemory]) -> tuple[list[MapMemory], int]:
     room = MOST_REASON_CHARS
     left_out = 0
     kept = list(memories)
-    for place in sorted(range(len(memories)), key=lambda place: -(memories[place].score or 0.0)):
+    for place in sorted(
+        range(len(memories)), key=lambda place: -(memories[place].score or 0.0)
+    ):
         room -= len(memories[place].reason)
         if room < 0 and memories[place].reason:
             kept[place] = memories[place]._replace(reason="")

@@ -36,7 +36,10 @@ class CandidateScores(Struct, frozen=True, kw_only=True):
 
 
 def scores_of_candidates(
-    parts: PipelineParts, past: PastTurn, receipt: Answer | None, candidates: Sequence[Candidate]
+    parts: PipelineParts,
+    past: PastTurn,
+    receipt: Answer | None,
+    candidates: Sequence[Candidate],
 ) -> CandidateScores:
     """Return the scores that the store still has, or that words give now."""
     if receipt is None:
@@ -106,7 +109,9 @@ def _best_unlisted(
         if candidate.id in listed_ids:
             continue
         below = not ranking.selection.passed(ranked)
-        memory = to_selected(ranked, {}, threshold=thresholds.of(candidate), below_threshold=below)
+        memory = to_selected(
+            ranked, {}, threshold=thresholds.of(candidate), below_threshold=below
+        )
         best[candidate.id] = (memory, place)
     return best
 

@@ -6,7 +6,12 @@ from msgspec import Struct
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
 from xscore.pipeline.stage_words import call_words
-from xscore.platform.figures import format_dollars, format_fraction, format_seconds, format_share
+from xscore.platform.figures import (
+    format_dollars,
+    format_fraction,
+    format_seconds,
+    format_share,
+)
 from xscore.platform.text import counted
 from xscore.records.calls import Stage
 from xscore.records.receipt import Coverage, StageUsage

@@ -113,7 +113,9 @@ def _listed(
         open_others(parts, receipt.scope.also)
     stored = parts.store.memories([memory.id for memory in (*receipt.selected, *near)])
     listing = _Listing(past, receipt, mapped, stored, cited_of(past.answer, receipt.selected))
-    kept_memories = [_listed_memory(memory, listing, is_kept=True) for memory in receipt.selected]
+    kept_memories = [
+        _listed_memory(memory, listing, is_kept=True) for memory in receipt.selected
+    ]
     near_memories = [_listed_memory(memory, listing, is_kept=False) for memory in near]
     return tuple(kept_memories), tuple(near_memories)
 

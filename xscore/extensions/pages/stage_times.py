@@ -67,7 +67,9 @@ def before_answer_s(page: TurnPage) -> float:
     if not answers_at:
         return 0.0
     asked_at = min(answers_at)
-    ends = [call.started_at + call.duration_s for call in page.calls if call.started_at < asked_at]
+    ends = [
+        call.started_at + call.duration_s for call in page.calls if call.started_at < asked_at
+    ]
     if not ends:
         return 0.0
     return max(0.0, asked_at - max(ends))

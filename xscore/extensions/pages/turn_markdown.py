@@ -25,7 +25,9 @@ def render_turn_markdown(page: TurnPage) -> str:
     parts = [f"### {task}", escape_markdown(describe_turn(page))]
     if page.kept:
         rows = [_chosen_row(entry) for entry in page.kept]
-        chosen = ReportTable(("chosen", "where", "score", "why"), rows, words=2, ends_in_words=True)
+        chosen = ReportTable(
+            ("chosen", "where", "score", "why"), rows, words=2, ends_in_words=True
+        )
         parts.append(markdown_table(chosen))
     folders = folder_rows(page)
     shown = [_folder_row(folder) for folder in folders[:FOLDERS_SHOWN]]
@@ -47,7 +49,9 @@ def _folder_row(folder: FolderRow) -> tuple[str, ...]:
     if folder.best is not None:
         full = round(BAR_CHARS * folder.best)
         best = f"{'█' * full}{'░' * (BAR_CHARS - full)} {folder.best:.2f}"
-    unjudged = f", {counted(folder.unjudged, 'unjudged', 'unjudged')}" if folder.unjudged else ""
+    unjudged = (
+        f", {counted(folder.unjudged, 'unjudged', 'unjudged')}" if folder.unjudged else ""
+    )
     return (
         ellipsize(folder.name, NAME_CHARS),
         best,

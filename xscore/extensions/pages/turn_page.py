@@ -37,7 +37,15 @@ from xscore.pipeline.stage_words import call_words
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
 
-SCRIPTS = ("data.js", "code.js", "details.js", "map.js", "pointing.js", "charts.js", "controls.js")
+SCRIPTS = (
+    "data.js",
+    "code.js",
+    "details.js",
+    "map.js",
+    "pointing.js",
+    "charts.js",
+    "controls.js",
+)
 """Readable scripts, in the order in which they need each other."""
 TURN_PARTS = Path(__file__).with_name("parts")
 STYLES = ("turn.css",)

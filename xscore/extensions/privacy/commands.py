@@ -36,7 +36,9 @@ DECLINED = 1
 SCRUB_S = 5.0
 ERASING = [
     option(
-        "--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."
+        "--verify",
+        is_flag=True,
+        help="Then search every file for the text; exit code 6 if found.",
     ),
     option("--here-only", is_flag=True, help="Do not contact the shared server."),
 ]
@@ -63,7 +65,11 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
 
 @command(NARROWING, DRY_RUN, ERASING, YES)
 @click.option(
-    "--from", "origin", metavar="AGENT", default="", help="Only exchanges imported from this agent."
+    "--from",
+    "origin",
+    metavar="AGENT",
+    default="",
+    help="Only exchanges imported from this agent.",
 )
 @click.option(
     "--session", metavar="S", default="", help="Only exchanges imported from this session."
@@ -222,7 +228,9 @@ def _erase_and_report(
     # Of what an earlier call erased nothing is left to search for.
     has_turns = bool(turns) and have_content(store.connection, turns)
     if flags.dry_run:
-        done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
+        done = erasure.preview_erasure(
+            store, ids, turns=turns, with_observations=with_observations
+        )
     else:
         lines: frozenset[str] = frozenset()
         if verify:
@@ -242,5 +250,7 @@ def _erase_and_report(
         )
         if verify and (done.ids or has_turns or done.observations):
             proof = verify_erasure(store, lines)
-    report = ErasureReport(done, proof, servers, turns, dry_run=flags.dry_run, verify=bool(verify))
+    report = ErasureReport(
+        done, proof, servers, turns, dry_run=flags.dry_run, verify=bool(verify)
+    )
     return print_erasure(report, flags)

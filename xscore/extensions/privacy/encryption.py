@@ -95,10 +95,14 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
                 _take_its_place(plain, path, path.with_name(path.name + _ENCRYPTED))
             # The note last, for the same reason.
             sqlite_drivers.note_path(path).unlink()
-    return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=False)
+    return _conversion(
+        path, user_data_dir, changed=changed, removed=removed, is_encrypted=False
+    )
 
 
-def convert_copies(path: Path, convert: Callable[..., Conversion], *, user_data_dir: Path) -> None:
+def convert_copies(
+    path: Path, convert: Callable[..., Conversion], *, user_data_dir: Path
+) -> None:
     """Encrypt or decrypt the copies of what was stated in the store at `path`; one that is damaged
     is removed."""
     with stated_copy.locked(user_data_dir):
@@ -128,7 +132,12 @@ def restore_note(path: Path, *, user_data_dir: Path) -> None:
 
 
 def _conversion(
-    path: Path, user_data_dir: Path, *, changed: bool, removed: Iterable[Path], is_encrypted: bool
+    path: Path,
+    user_data_dir: Path,
+    *,
+    changed: bool,
+    removed: Iterable[Path],
+    is_encrypted: bool,
 ) -> Conversion:
     return Conversion(
         path=str(path),

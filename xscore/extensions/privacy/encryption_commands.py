@@ -19,7 +19,9 @@ from xscore.platform.text import one_line
 from xscore.store import opening
 
 WHICH_STORE = [
-    option("--user", is_flag=True, help="Your own store instead of the one of this repository."),
+    option(
+        "--user", is_flag=True, help="Your own store instead of the one of this repository."
+    ),
     option("--all", "both", is_flag=True, help="Both."),
 ]
 

@@ -215,7 +215,11 @@ def _plan_stores(
     users = plan_erasure(user, [*ids, *quoting], texts=plan.texts, turn_keys=plan.turn_keys)
     if quoting:
         plan = plan_erasure(
-            connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.texts
+            connection,
+            ids,
+            deleted_turns=turns,
+            other_store_ids=users.memories,
+            texts=users.texts,
         )
     observed: tuple[str, ...] = ()
     if with_observations:

@@ -83,7 +83,9 @@ def print_erasure(report: ErasureReport, flags: Flags) -> int:
         terminal.note(f"not clean yet: {_STILL_READ}")
     elif proof and proof.found_in:
         files = _listed(proof.found_in)
-        terminal.note(f"still in the bytes of {files}: this is a bug in xscore; please report it")
+        terminal.note(
+            f"still in the bytes of {files}: this is a bug in xscore; please report it"
+        )
     elif proof is None and report.verify and not report.dry_run:
         terminal.note("nothing of it was left to search for: an earlier call erased it")
     elif proof and not (proof.lines or proof.still_said):
@@ -106,7 +108,9 @@ def _server_note(server: ServerErasure) -> str:
         )
     if server.left:
         returned = counted(server.left, server.noun, server.plural)
-        return f"{returned} reappeared at {name} meanwhile: someone is judging the same memories"
+        return (
+            f"{returned} reappeared at {name} meanwhile: someone is judging the same memories"
+        )
     return ""
 
 
@@ -119,7 +123,9 @@ def _held(server: ServerErasure) -> str:
 
 def _render_erasure(report: ErasureReport) -> str:
     done = report.done
-    erased, removed = ("would erase", "would remove") if report.dry_run else ("erased", "removed")
+    erased, removed = (
+        ("would erase", "would remove") if report.dry_run else ("erased", "removed")
+    )
     lines = []
     if report.turns:
         lines.append(f"{erased} {counted(len(report.turns), 'turn')}: {_listed(report.turns)}")

@@ -27,7 +27,9 @@ _REASONS = """
     SELECT query_id, content_id, text, turn_key, judge, sample, hash FROM reason
     JOIN query ON query.id = query_id JOIN content ON content.id = content_id
 """
-_KEPT_FIELDS = frozenset({"id", "layer", "kind", "scope", "status", "language", "outcome", "cause"})
+_KEPT_FIELDS = frozenset(
+    {"id", "layer", "kind", "scope", "status", "language", "outcome", "cause"}
+)
 """Fields of a receipt entry that say nothing of its text."""
 _MADE_WITH = frozenset({"answer", "bundle"})
 """Parts of a receipt that go whole when the turn used an erased memory."""
@@ -98,7 +100,9 @@ def _erase_reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
             owed.append(tuple(judgment))
     of_questions = (json.dumps(sorted(plan.turn_keys)),)
     for query_id, *turn in connection.execute(_QUERIES, of_questions).fetchall():
-        count += connection.execute("DELETE FROM reason WHERE query_id = ?", (query_id,)).rowcount
+        count += connection.execute(
+            "DELETE FROM reason WHERE query_id = ?", (query_id,)
+        ).rowcount
         owed.append((*turn, _ALL_CONTENTS))
     count += connection.executemany(
         "DELETE FROM reason WHERE query_id = ? AND content_id = ?", quoting
@@ -146,7 +150,9 @@ def _erase_summaries(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     ).fetchall():
         is_of_session = thread in plan.threads
         if task and ((is_of_session and plan.erased_tasks) or plan.lines.found_in(task)):
-            connection.execute("UPDATE session SET active_task = '' WHERE thread = ?", (thread,))
+            connection.execute(
+                "UPDATE session SET active_task = '' WHERE thread = ?", (thread,)
+            )
         if summary and (is_of_session or plan.lines.found_in(summary)):
             connection.execute(_BLANK_SUMMARY, (thread,))
             gone.append(thread)

@@ -45,7 +45,9 @@ def owe_erasure(
     if not servers:
         return
     # What another memory shows as well is still judged there, as it is here.
-    shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(plan.hashes)),))}
+    shown = {
+        hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(plan.hashes)),))
+    }
     contents = tuple(sorted(plan.hashes - shown))
     turns = _by_turn(judgments)
     if not (contents or turns):
@@ -146,7 +148,9 @@ def settle_owed_erasures(
             from xscore.extensions.shared.team.erasing import erase_from_team
 
             done.append(
-                erase_from_team(connection, settings.shared, of_team, owed[of_team], verify=verify)
+                erase_from_team(
+                    connection, settings.shared, of_team, owed[of_team], verify=verify
+                )
             )
     vector_servers = servers_with_gone_copies(connection)
     if vector_servers and here_only:

@@ -36,7 +36,13 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "REAL": (float, int),
     "BLOB": (bytes,),
 }
-_COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch", "cost_live")
+_COSTS = (
+    "cost",
+    "cost_without_prefix_cache",
+    "cost_without_packs",
+    "cost_by_batch",
+    "cost_live",
+)
 _HAS_QUESTION_AND_ASK = """
     EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)
     AND EXISTS (SELECT 1 FROM job_ask WHERE job = :job AND number = :ask)
@@ -146,7 +152,9 @@ class CopiedTable(Struct, frozen=True):
 def _column_types(target: sqlite3.Connection, table: str) -> dict[str, tuple[type, ...]]:
     """Return what each column may hold."""
     types = {}
-    for _, name, type_, is_required, *_ in target.execute(f"PRAGMA table_info({table})").fetchall():
+    for _, name, type_, is_required, *_ in target.execute(
+        f"PRAGMA table_info({table})"
+    ).fetchall():
         types[name] = _TYPES[type_]
         if not is_required:
             types[name] += (type(None),)

@@ -50,7 +50,9 @@ TEXTS = KeySpace(_text_key, _key_number, 1 << 7 * _TEXT_CHARS)
 class DamagedReader:
     """Reads one damaged database and counts the places it had to skip."""
 
-    def __init__(self, open_it: Callable[[], sqlite3.Connection], *, reopens: bool = False) -> None:
+    def __init__(
+        self, open_it: Callable[[], sqlite3.Connection], *, reopens: bool = False
+    ) -> None:
         """Open the database. reopens: open it again after each failure, since SQLCipher then reads
         nothing more."""
         self._open = open_it
@@ -87,7 +89,9 @@ class DamagedReader:
             return []
         return [row[1] for row in rows]
 
-    def _next_readable(self, sql: str, keys: KeySpace, before: tuple[object, ...], at: int) -> int:
+    def _next_readable(
+        self, sql: str, keys: KeySpace, before: tuple[object, ...], at: int
+    ) -> int:
         """Find the first readable key: double the stride, then halve it."""
 
         def can_read(number: int) -> bool:

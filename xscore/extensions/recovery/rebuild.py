@@ -71,7 +71,8 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     database.refuse_newer(path, opening.SCHEMA)
     if not path.exists():
         raise UsageError(
-            f"you have no user store at {path}", hint="It is created with your first user memory."
+            f"you have no user store at {path}",
+            hint="It is created with your first user memory.",
         )
     return _rebuild(path, user_data_dir, random_hex(16))
 
@@ -195,7 +196,8 @@ def _offer(source: CopiedStore, flags: Flags, *, allow_pii: bool) -> int:
     restorable = find_restorable(source)
     terminal = flags.terminal
     terminal.notes(
-        f"a copy of what you stated cannot be used: {problem}" for problem in restorable.problems
+        f"a copy of what you stated cannot be used: {problem}"
+        for problem in restorable.problems
     )
     if not restorable.memories:
         return 0
@@ -257,7 +259,9 @@ def _rebuilt_lines(place: Path, rebuilt: RebuiltStore) -> list[str]:
     if rebuilt.salvaged:
         lines.append(rebuilt.salvaged.summary)
     else:
-        lines.append("salvaged nothing: nothing that can be read in it shows that you made it here")
+        lines.append(
+            "salvaged nothing: nothing that can be read in it shows that you made it here"
+        )
         lines.append(
             "if you did: move its files back, then `XSCORE_TRUST_STORE=1 xscore store rebuild`"
             " keeps its readable rows"

@@ -51,7 +51,9 @@ class RestorableMemories(Struct, frozen=True):
 def find_restorable(source: CopiedStore) -> RestorableMemories:
     """Read the copies of the stores that are or were at the path of this one."""
     latest: dict[str, StatedMemory] = {}
-    erased = dict(source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall())
+    erased = dict(
+        source.connection.execute("SELECT memory_id, at FROM erased_memory").fetchall()
+    )
     copies = list[Path]()
     problems = list[str]()
     for copy in copied_stores.copies_at(source.path, source.user_data_dir):
@@ -64,7 +66,10 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
         erased |= contents.erased
         for stated in contents.memories:
             stated_later = latest.get(stated.memory.id)
-            if stated_later is None or stated_later.memory.updated_at < stated.memory.updated_at:
+            if (
+                stated_later is None
+                or stated_later.memory.updated_at < stated.memory.updated_at
+            ):
                 latest[stated.memory.id] = stated
     present = unindexed_threads(source.connection).keys()
     removed = stated_copy.removed_ids(source.connection, latest.keys() - present)
@@ -132,4 +137,6 @@ def _behind_newer(source: CopiedStore, memory: Memory) -> Memory:
     newer = latest_of_key(source.connection, memory)
     if not newer:
         return memory
-    return replace(memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer)
+    return replace(
+        memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=newer
+    )

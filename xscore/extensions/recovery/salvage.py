@@ -39,7 +39,9 @@ _MEMORIES = (
     "SELECT rowid, thread, {columns} FROM {table}"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 )
-_VIEWS = "SELECT memory, hash FROM memory_view WHERE memory >= ? AND worktree = 0 ORDER BY memory"
+_VIEWS = (
+    "SELECT memory, hash FROM memory_view WHERE memory >= ? AND worktree = 0 ORDER BY memory"
+)
 _PAIRS = (
     "SELECT rowid, content_hash, text_hash FROM {table} WHERE source <> 'index' AND rowid >= ?"
     " ORDER BY rowid"
@@ -50,7 +52,8 @@ _JUDGMENTS = """
     WHERE query_id = ? AND content_id >= ? ORDER BY content_id
 """
 _REASONS = (
-    "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
+    "SELECT content_id, text FROM reason WHERE query_id = ? AND "
+    "content_id >= ? ORDER BY content_id"
 )
 _COPIES_WITHOUT_VECTOR = """
     UPDATE vector_copy SET is_gone = 1 WHERE NOT EXISTS (
@@ -98,7 +101,9 @@ def salvage_store(
     report = SalvageReport()
     enter_worktree(target)
     is_encrypted = sqlite_drivers.read_note(damaged) is not None
-    reader = DamagedReader(partial(database.open_unchecked, damaged, keys), reopens=is_encrypted)
+    reader = DamagedReader(
+        partial(database.open_unchecked, damaged, keys), reopens=is_encrypted
+    )
     with closing(reader), database.transaction(target):
         _judgments(reader, target, report)
         for table in TABLES:
@@ -123,7 +128,9 @@ def merge_store(source: Path, target: sqlite3.Connection, keys: KeySource) -> No
         target.execute(_SPENDING_OF_ALL_CALLS)
 
 
-def _judgments(reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport) -> None:
+def _judgments(
+    reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport
+) -> None:
     hashes: dict[int, str] = dict(reader.read(_CONTENTS, NUMBERS))
     queries = "SELECT id, turn_key, judge, sample FROM query WHERE id >= ? ORDER BY id"
     for query_id, turn_key, judge, draw in list(reader.read(queries, NUMBERS)):
@@ -144,7 +151,11 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, report: Salvag
 
 
 def _judgments_of(
-    query_id: int, begun: int, hashes: dict[int, str], reader: DamagedReader, report: SalvageReport
+    query_id: int,
+    begun: int,
+    hashes: dict[int, str],
+    reader: DamagedReader,
+    report: SalvageReport,
 ) -> Iterator[Judgment]:
     """Yield a query's judgments whose checksum, begun with the query's names, matches."""
     reasons: dict[int, object] = dict(reader.read(_REASONS, NUMBERS, query_id))

@@ -140,5 +140,7 @@ class ClaudeCodeReader(SessionReader):
 def _message(record: dict[str, Any], line: SessionLine) -> dict[str, Any]:
     message = record.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
-        raise UnreadableSession(line.number, "expected `message` with `content` as text or blocks")
+        raise UnreadableSession(
+            line.number, "expected `message` with `content` as text or blocks"
+        )
     return message

@@ -52,7 +52,11 @@ def _storages(folders: AgentFolders) -> Iterator[Path]:
     yield from (base / editor / EXTENSION for editor in _EDITORS)
     yield from (home / server / EXTENSION for server in _SERVERS)
     data_dir = environ.get("CLINE_DATA_DIR")
-    yield Path(data_dir) if data_dir else Path(environ.get("CLINE_DIR") or home / ".cline") / "data"
+    yield (
+        Path(data_dir)
+        if data_dir
+        else Path(environ.get("CLINE_DIR") or home / ".cline") / "data"
+    )
 
 
 def _listed_folders(storage: Path) -> dict[str, str]:
@@ -106,7 +110,11 @@ class ClineReader(SessionReader):
             self.is_known = True
             task = self.file.path.parent.name
             self.ask(
-                text, identity=f"{task}:{int(at * 1000)}", session=task, at=at, cwd=self.file.cwd
+                text,
+                identity=f"{task}:{int(at * 1000)}",
+                session=task,
+                at=at,
+                cwd=self.file.cwd,
             )
         elif kind in _ANSWERED:
             fields = parse_object(text)  # questions and plans come as an object

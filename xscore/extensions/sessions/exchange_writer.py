@@ -326,7 +326,9 @@ class ExchangeWriter:
         # What this import has written counts as stored.
         stored_states |= self._seen
         erased = f"SELECT memory_id FROM erased_memory WHERE memory_id {IN_JSON_LIST}"
-        forgotten = {id_ for (id_,) in self._connection.execute(erased, (json.dumps(identifiers),))}
+        forgotten = {
+            id_ for (id_,) in self._connection.execute(erased, (json.dumps(identifiers),))
+        }
         chosen: dict[str, ExchangeMemory] = {}
         for exchange in pending:
             memory = exchange.memory

@@ -62,7 +62,8 @@ from xscore.store.imported_memories import ImportedSessions, imported_sessions
 from xscore.store.store import Store
 
 FORMATS: dict[str, type[SessionReader]] = {
-    reader.origin: reader for reader in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
+    reader.origin: reader
+    for reader in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
 }
 LARGE_LOG_BYTES = 24 << 20
 """About half a second."""
@@ -118,7 +119,14 @@ def import_session(store: Store, path: Path, *, origin: str, thread: str, now: f
 
 
 def remember_exchange(
-    store: Store, question: str, answer: str, *, origin: str, session: str, thread: str, now: float
+    store: Store,
+    question: str,
+    answer: str,
+    *,
+    origin: str,
+    session: str,
+    thread: str,
+    now: float,
 ) -> None:
     """Remember an exchange that an agent's message holds whole, for agents whose logs are not read.
 
@@ -141,7 +149,9 @@ def remember_exchange(
         cwd=str(store.root.path),
     )
     writer = ExchangeWriter(store, now=now, thread=thread)
-    writer.add([exchange_memory(exchange, store.root, now=now, allow_pii=store.settings.allow_pii)])
+    writer.add(
+        [exchange_memory(exchange, store.root, now=now, allow_pii=store.settings.allow_pii)]
+    )
     writer.finish()
 
 
@@ -171,7 +181,9 @@ class _Import(Struct):
                 return
             read_before = load_read_file(self.store.connection, name)
             if session_lines.is_compressed(file.path) and not session_lines.can_decompress():
-                is_read = read_before is not None and read_before.is_current(info, since=self.since)
+                is_read = read_before is not None and read_before.is_current(
+                    info, since=self.since
+                )
                 self.left_compressed += info.st_mtime >= self.since and not is_read
                 return
             if info.st_mtime < self.since or not (
@@ -241,7 +253,9 @@ class _Import(Struct):
         self.writer.add(exchanges, read)
 
     def _keep(self, exchange: ImportedExchange, exchanges: list[ExchangeMemory]) -> None:
-        if exchange.ended_at < self.since or not is_in_repository(self.store.root, exchange.cwd):
+        if exchange.ended_at < self.since or not is_in_repository(
+            self.store.root, exchange.cwd
+        ):
             self.writer.report.elsewhere += 1
             return
         allow_pii = self.store.settings.allow_pii
@@ -268,7 +282,10 @@ FROM = [
 
 @command(FROM, DRY_RUN)
 @click.option(
-    "--since", metavar="TIME", type=utc_time, help="Only exchanges since 2026-11-01, or 7d, 2w ago."
+    "--since",
+    metavar="TIME",
+    type=utc_time,
+    help="Only exchanges since 2026-11-01, or 7d, 2w ago.",
 )
 def import_past_sessions(*, since: float | None, flags: Flags) -> int:
     """Remember each exchange of past sessions of Claude Code, Codex, Aider and Cline about this
@@ -288,13 +305,17 @@ def import_past_sessions(*, since: float | None, flags: Flags) -> int:
             dry_run=flags.dry_run,
         )
     flags.terminal.print_result(report, _render_import)
-    refused = [f"not read: {file.path} ({file.origin}): {file.reason}" for file in report.refused]
+    refused = [
+        f"not read: {file.path} ({file.origin}): {file.reason}" for file in report.refused
+    ]
     flags.terminal.notes([*refused, *report.notes])
     return REFUSED if refused else 0
 
 
 def _render_import(report: SessionImportReport) -> str:
-    origins = " · ".join(f"{count:,} {name}" for name, count in report.by_origin.items()) or "none"
+    origins = (
+        " · ".join(f"{count:,} {name}" for name, count in report.by_origin.items()) or "none"
+    )
     new = counted(report.added, "exchange")
     read = format_bytes(report.bytes_read)
     secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"

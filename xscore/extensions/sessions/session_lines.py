@@ -34,7 +34,8 @@ _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEX
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
-class UnreadableSession(Exception):  # not part of the XscoreError tree: the import report shows it
+# Not part of the XscoreError tree: the import report shows it.
+class UnreadableSession(Exception):
     """A file does not follow its format. `line` is 0 when the whole file is meant."""
 
     def __init__(self, line: int, expected: str) -> None:
@@ -125,8 +126,12 @@ def _lines_of(source: BinaryIO, file: BinaryIO) -> Iterator[SessionLine]:
 
 
 def _refuse_bomb(size: int, file: BinaryIO) -> None:
-    if size > RATIO_FROM_BYTES and (size > MAX_UNPACKED_BYTES or size > MAX_RATIO * file.tell()):
-        raise UnreadableSession(0, f"{file.tell():,} compressed bytes expand to more than {size:,}")
+    if size > RATIO_FROM_BYTES and (
+        size > MAX_UNPACKED_BYTES or size > MAX_RATIO * file.tell()
+    ):
+        raise UnreadableSession(
+            0, f"{file.tell():,} compressed bytes expand to more than {size:,}"
+        )
 
 
 def read_array(file: BinaryIO) -> Iterator[SessionLine]:

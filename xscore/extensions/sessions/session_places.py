@@ -21,7 +21,8 @@ def is_in_repository(root: RepositoryRoot, cwd: str) -> bool:
     real = os.path.realpath(cwd)
     root_path = str(root.path)
     return real == root_path or (
-        real.startswith(f"{root_path}{os.sep}") and find_root(root.path / real).path == root.path
+        real.startswith(f"{root_path}{os.sep}")
+        and find_root(root.path / real).path == root.path
     )
 
 

@@ -15,7 +15,11 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.sessions.session_lines import SessionLine, UnreadableSession, parse_record
+from xscore.extensions.sessions.session_lines import (
+    SessionLine,
+    UnreadableSession,
+    parse_record,
+)
 from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
 
 LOG_ENDINGS = (".jsonl", ".jsonl.zst")

@@ -229,13 +229,13 @@ async def open_shared_resources(
     calls: list[ServerCall] = []
     outages: OutageMemory | None = None
     notes: UnsentTurns | None = None
-    if connection is not None:
-        outages = OutageMemory(connection, shared_server_name(settings), clock=clock)
-        notes = UnsentTurns(connection, shared_server_name(settings), clock=clock)
-    was_away = outages.problem() if outages is not None else ""
     patience: ServerPatience | None = None
     if connection is not None:
-        patience = ServerPatience(connection, shared_server_name(settings))
+        server = shared_server_name(settings)
+        outages = OutageMemory(connection, server, clock=clock)
+        notes = UnsentTurns(connection, server, clock=clock)
+        patience = ServerPatience(connection, server)
+    was_away = outages.problem() if outages is not None else ""
     knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
     link = _link(settings, calls, knock, note=note, was_away=was_away, patience=patience)
     # Each is closed, whatever the others raise; the link last.
@@ -247,8 +247,8 @@ async def open_shared_resources(
             stack.callback(_learn, patience, knock)
         through = SharedJudgmentStore(judgments, link, notes=notes)
         stack.push_async_callback(through.aclose)
-        if settings.max_usd_day is not None:
-            shared_budget = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
+        if (cap := settings.max_usd_day) is not None:
+            shared_budget = SharedBudget(budget, link, cap_usd=cap, clock=clock)
             stack.push_async_callback(shared_budget.aclose)
             budget = shared_budget
         yield SharedStores(through, budget, link, through, stack, calls)

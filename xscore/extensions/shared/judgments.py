@@ -70,7 +70,9 @@ class SharedJudgmentStore:
         self._notes = notes
         self._catching_up: asyncio.Task[None] | None = None
 
-    def writer(self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW) -> WriteJudgments:
+    def writer(
+        self, turn_key: str, judge: JudgeIdentity, draw: int = FIRST_DRAW
+    ) -> WriteJudgments:
         """Return the writer of a turn's judgments: to the local store, and in the background to the
         server."""
         write = self.local.writer(turn_key, judge, draw)
@@ -284,7 +286,9 @@ class SharedClaims:
                 limit_s = None if self._link.has_answered else RELEASE_S
                 with suppress(SharedUnavailable, TimeoutError):
                     async with asyncio.timeout(limit_s):
-                        await self._link.tell(lambda server: server.release_runner(self._runner))
+                        await self._link.tell(
+                            lambda server: server.release_runner(self._runner)
+                        )
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
         """Claim whole packs. Raises StoreError, and SharedUnavailable if the server is required and
@@ -324,7 +328,9 @@ class SharedClaims:
         """Give contents up without a judgment."""
         self._local.release(hashes)
 
-    async def _claim_there(self, packs: Sequence[Sequence[str]], at_most: int) -> list[ClaimResult]:
+    async def _claim_there(
+        self, packs: Sequence[Sequence[str]], at_most: int
+    ) -> list[ClaimResult]:
         """Claim at the server; while it is away, the local claims count."""
         self._has_asked = True
         alone = []

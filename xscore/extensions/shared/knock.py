@@ -43,7 +43,9 @@ def knock(url: str, *, timeout_s: float) -> float:
     began = time.monotonic()
     until = began + timeout_s
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s) as opened:
+        with socket.create_connection(
+            (host.strip("[]"), int(port)), timeout=timeout_s
+        ) as opened:
             opened.settimeout(max(0.001, until - time.monotonic()))
             if parts.scheme == "rediss":
                 _begin_tls(opened, parts.hostname or "")

@@ -125,7 +125,9 @@ class _ServerBackend(Struct):
                 reservation.reserve_ahead = ZERO_USD
                 await self._report_now(reservation)
 
-    async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
+    async def _reserve(
+        self, reservation: Reservation, usd: Decimal, ahead: int
+    ) -> Decimal | None:
         """Ask for this call and `ahead` more; return what the cap has room for after it; None: the
         server is away."""
         held = reservation.lent + usd * (1 + ahead)
@@ -159,7 +161,9 @@ class _ServerBackend(Struct):
 
     async def _report_soon(self) -> None:
         with suppress(SharedUnavailable):  # the next reservation raises it
-            while any(held.unreported or held.held > held.needed for held in self.known.values()):
+            while any(
+                held.unreported or held.held > held.needed for held in self.known.values()
+            ):
                 await asyncio.sleep(REPORT_SPENT_S)
                 await self.link.wait_until_back()
                 for reservation in list(self.known.values()):
@@ -199,7 +203,9 @@ class SharedRates:
         """Taken at the server and not used by a call; below zero: more was used than taken."""
         self._ready_at = 0.0
         """From when it may be used, by the loop's clock."""
-        self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(deque)
+        self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(
+            deque
+        )
         """The kinds that each call took at the server; None: it took from this process's own
         buckets."""
         self._returning: asyncio.Task[None] | None = None
@@ -220,7 +226,9 @@ class SharedRates:
         """
         limits = self._limits()
         amounts = {
-            kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits
+            kind: amount
+            for kind, amount in zip(LIMIT_KINDS, share, strict=True)
+            if kind in limits
         }
         missing = {kind: amount - self._room[kind] for kind, amount in amounts.items()}
         # What an earlier call took and did not use serves this one without a round trip.
@@ -268,7 +276,9 @@ class SharedRates:
         await self._give_back()
 
     def _limits(self) -> Mapping[str, float]:
-        limits = {kind: getattr(self._own.in_force, f"{kind}_per_minute") for kind in LIMIT_KINDS}
+        limits = {
+            kind: getattr(self._own.in_force, f"{kind}_per_minute") for kind in LIMIT_KINDS
+        }
         return {kind: limit for kind, limit in limits.items() if limit}
 
     async def _return_soon(self) -> None:

@@ -76,7 +76,9 @@ class PostgresDriver:
     async def describe(self) -> str:
         """Return the version, and whether acknowledged writes are on disk."""
         names = ("synchronous_commit", "fsync")
-        query = "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
+        query = (
+            "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
+        )
         version, *values = await self._row(query, names)
         off = [name for name, value in zip(names, values, strict=True) if value == "off"]
         keeps = ""
@@ -99,7 +101,10 @@ class PostgresDriver:
         )
         for turn, among in turns:
             wheres.append(
-                ("turn = %s AND (%s OR content = ANY(%s::text[]))", (turn, not among, list(among)))
+                (
+                    "turn = %s AND (%s OR content = ANY(%s::text[]))",
+                    (turn, not among, list(among)),
+                )
             )
         removed = 0
         for where, terms in wheres:
@@ -195,7 +200,9 @@ def _read(url: str) -> dict[str, Any]:
     try:
         terms: dict[str, Any] = {"application_name": "xscore", **conninfo_to_dict(url)}
     except (psycopg.Error, ValueError):
-        raise UsageError(f"shared.url ({displayed_url(url)}) cannot be read", hint=_SIGNS) from None
+        raise UsageError(
+            f"shared.url ({displayed_url(url)}) cannot be read", hint=_SIGNS
+        ) from None
     if not is_this_machine(str(terms.get("host", ""))):
         # Not left to PGSSLMODE, which a project's files may have set.
         terms.setdefault("sslmode", SAFE_MODES[0])
@@ -247,7 +254,8 @@ async def _migrated(connection: _PgConnection) -> int | None:
     tables then."""
     await _answered(connection, "BEGIN")
     await _answered(connection, _LOCK)
-    version = await _version(connection)  # another process may have run them while this one waited
+    # Another process may have run them while this one waited.
+    version = await _version(connection)
     while version is not None and version < VERSION:
         version += 1
         await _answered(connection, STEPS[version], None)
@@ -263,5 +271,8 @@ async def _close(connection: _PgConnection) -> None:
 
 def _hang_up(connection: _PgConnection) -> None:
     """Shut the socket down, so that a read that is waiting on it ends at once."""
-    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as way:
+    with (
+        suppress(psycopg.Error, OSError),
+        socket.socket(fileno=os.dup(connection.fileno())) as way,
+    ):
         way.shutdown(socket.SHUT_RDWR)

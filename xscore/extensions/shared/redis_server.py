@@ -52,7 +52,8 @@ _KEYS = {
 }
 """The keys of each script; {0} is its first term."""
 _OPTIONS = (
-    "Leave out what stands after the ? of shared.url, or write it as redis-py accepts it in a URL."
+    "Leave out what stands after the ? of shared.url, or write it "
+    "as redis-py accepts it in a URL."
 )
 
 
@@ -68,7 +69,9 @@ class RedisDriver:
         self.name: str = displayed_url(url)
         self._space = f"xscore:{{{quote(tenant, safe='')}}}"
         self._client = _client(url)
-        _, *scripts = Path(__file__).with_name("redis.lua").read_text("utf-8").split("-- name: ")
+        _, *scripts = (
+            Path(__file__).with_name("redis.lua").read_text("utf-8").split("-- name: ")
+        )
         named = (script.partition("\n") for script in scripts)
         self._scripts = {name: self._client.register_script(text) for name, _, text in named}
         self._is_current = False
@@ -111,7 +114,9 @@ class RedisDriver:
         removed = 0
         cursor = 0
         while contents:
-            scan = self._client.scan(cursor, match=f"{self._space}:judged:*", count=TURNS_AT_ONCE)
+            scan = self._client.scan(
+                cursor, match=f"{self._space}:judged:*", count=TURNS_AT_ONCE
+            )
             cursor, judged = await self._asked(scan)
             for start in range(0, len(contents) if judged else 0, MOST_AT_ONCE):
                 pipe = self._client.pipeline(transaction=False)
@@ -164,7 +169,11 @@ def _client(url: str) -> "redis.Redis":
 
     Refused options are not shown, since one may be a password.
     """
-    ours: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": True}
+    ours: dict[str, Any] = {
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+        "decode_responses": True,
+    }
     ours |= {"encoding": "utf-8", "encoding_errors": "replace", "max_connections": 64}
     # Each caller has a deadline. The driver's own are `asyncio.wait_for`, which before Python 3.12
     # loses a cancellation (Ctrl-C, the turn's deadline) that comes as it returns.

@@ -138,9 +138,13 @@ def finite(value: float | str | bytes) -> float:
     return number
 
 
-def encode_judgments(names: JudgmentKey, judgments: Sequence[Judgment]) -> list[tuple[str, str]]:
+def encode_judgments(
+    names: JudgmentKey, judgments: Sequence[Judgment]
+) -> list[tuple[str, str]]:
     """Return content hash and text of each."""
-    rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
+    rows = [
+        (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
+    ]
     checksums = judgment_checksums(turn_checksum(*names), rows)
     return [
         (
@@ -271,7 +275,9 @@ class SharedServer:
         for start in range(0, len(judgments), MOST_AT_ONCE):
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
             contents, entries = zip(*pairs, strict=True)
-            await self.driver.run("store_judgments", _turn(names), list(contents), list(entries))
+            await self.driver.run(
+                "store_judgments", _turn(names), list(contents), list(entries)
+            )
 
     async def erase(self, request: ErasureRequest) -> int:
         """Erase judgments with their reasons; return how many were there.
@@ -314,7 +320,9 @@ class SharedServer:
             rates,
             list(map(_bucket_capacity, rates)),
         )
-        return await self._asked(lambda answer: finite(answer[0]), "take", digest(bucket), *terms)
+        return await self._asked(
+            lambda answer: finite(answer[0]), "take", digest(bucket), *terms
+        )
 
     async def reserve(
         self,
@@ -347,7 +355,9 @@ class SharedServer:
         """Release connections."""
         await self.driver.aclose()
 
-    async def _asked(self, read: Callable[[Sequence[Any]], T], script: str, *terms: object) -> T:
+    async def _asked(
+        self, read: Callable[[Sequence[Any]], T], script: str, *terms: object
+    ) -> T:
         """Run a script and read its answer.
 
         Raises SharedUnavailable for what cannot be read, StoreDamaged.

@@ -44,7 +44,9 @@ class SpanRecord(Struct, frozen=True, kw_only=True):
     is_call: bool = False
 
 
-def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error: str) -> Attributes:
+def turn_attributes(
+    closed: "ClosedTurn", calls: Sequence[CallRecord], *, error: str
+) -> Attributes:
     """Return the figures of a turn; a sum with an unpriced call is left out."""
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     attributes: dict[str, str | int | float | bool | None] = {
@@ -73,7 +75,9 @@ def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error:
 
 def stage_attributes(turn_id: str, stage: str, *, error: str) -> Attributes:
     """Name the stage and its turn."""
-    return _known({"xscore.turn.id": turn_id, "xscore.stage": stage, "error.type": error or None})
+    return _known(
+        {"xscore.turn.id": turn_id, "xscore.stage": stage, "error.type": error or None}
+    )
 
 
 def call_attributes(call: CallRecord, *, thread: str) -> Attributes:
@@ -125,7 +129,9 @@ def model_name(provider: str, model: str) -> str:
     if provider == "scripted":
         return "script"
     path = PureWindowsPath(model)  # reads both kinds of slashes
-    is_path = bool(path.root or path.drive) or model.startswith((".", "~")) or len(path.parts) > 2
+    is_path = (
+        bool(path.root or path.drive) or model.startswith((".", "~")) or len(path.parts) > 2
+    )
     if is_path:
         return path.name
     return model

@@ -26,7 +26,7 @@ from xscore.extensions.telemetry.attributes import (
 )
 from xscore.pipeline.parts import TURN_LISTENER, ClosedTurn, TurnListener
 from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError, install_hint
-from xscore.records.calls import EXCHANGE, ServerCall, Stage
+from xscore.records.calls import EXCHANGE, CallRecord, ServerCall, Stage
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
@@ -92,19 +92,21 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
     name = f"{NAME} {closed.command}".strip()
     spans = [
         SpanRecord(
-            name=name, attributes=turn_fields, began=began, ended=monotonic() + shift, error=error
+            name=name,
+            attributes=turn_fields,
+            began=began,
+            ended=monotonic() + shift,
+            error=error,
         )
     ]
     places: dict[str, int] = {}
     for stage, (begun, ended) in closed.stopwatch.laps.items():
         places[stage] = len(spans)
         failed = error if stage == ended_in else ""
-        stage_fields = stage_attributes(closed.turn.id, stage, error=failed)
-        name = f"{NAME} {stage}"
         spans.append(
             SpanRecord(
-                name=name,
-                attributes=stage_fields,
+                name=f"{NAME} {stage}",
+                attributes=stage_attributes(closed.turn.id, stage, error=failed),
                 began=begun + shift,
                 ended=ended + shift,
                 error=failed,
@@ -112,23 +114,25 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
             )
         )
     for call in calls:
-        stage_name = "judge"
-        if call.stage == Stage.PRIMARY:
-            stage_name = "primary"
-        spans.append(
-            SpanRecord(
-                name=f"{call.stage.operation} {model_name(call.provider, call.model)}",
-                attributes=call_attributes(call, thread=closed.turn.thread),
-                began=call.started_at,
-                ended=call.started_at + call.duration_s,
-                error="" if call.outcome == ANSWERED else call.outcome,
-                below=places.get(stage_name, 0),
-                is_call=True,
-            )
-        )
+        stage_name = "primary" if call.stage == Stage.PRIMARY else "judge"
+        below = places.get(stage_name, 0)
+        spans.append(_call_span(call, thread=closed.turn.thread, below=below))
     for server_call in closed.stopwatch.server_calls:
         spans.append(_server_span(server_call, closed, places))
     return spans
+
+
+def _call_span(call: CallRecord, *, thread: str, below: int) -> SpanRecord:
+    """Return the span of a call to a model, below the span at this place."""
+    return SpanRecord(
+        name=f"{call.stage.operation} {model_name(call.provider, call.model)}",
+        attributes=call_attributes(call, thread=thread),
+        began=call.started_at,
+        ended=call.started_at + call.duration_s,
+        error="" if call.outcome == ANSWERED else call.outcome,
+        below=below,
+        is_call=True,
+    )
 
 
 def _server_span(call: ServerCall, closed: ClosedTurn, places: Mapping[str, int]) -> SpanRecord:
@@ -200,7 +204,8 @@ async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
             return await done
     except TimeoutError:
         return f"the collector did not accept the spans of this turn within {patience_s:.1f} s"
-    except asyncio.CancelledError:  # Ctrl-C: the turn is over, and its result is still delivered
+    except asyncio.CancelledError:
+        # Ctrl-C: the turn is over, and its result is still delivered.
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         return "interrupted before the spans were taken"

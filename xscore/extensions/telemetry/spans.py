@@ -72,10 +72,14 @@ class OtlpSender:
         # What goes wrong is reported below.
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         problems: list[str] = []
-        exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(problems.append))
+        exporter = OTLPSpanExporter(
+            timeout=TIMEOUT_S, session=_recording_session(problems.append)
+        )
         try:
             readable = readable_spans(spans)
-            batches = (readable[start : start + BATCH] for start in range(0, len(readable), BATCH))
+            batches = (
+                readable[start : start + BATCH] for start in range(0, len(readable), BATCH)
+            )
             taken = all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
         finally:
             exporter.shutdown()  # type: ignore[no-untyped-call]  # OpenTelemetry leaves it untyped
@@ -128,7 +132,11 @@ def write_spans(tracer: Tracer, spans: Sequence[SpanRecord], around: Context | N
             above = written[readable.below]
         kind = SpanKind.CLIENT if readable.is_call else SpanKind.INTERNAL
         span = tracer.start_span(
-            readable.name, above, kind, readable.attributes, start_time=int(readable.began * 1e9)
+            readable.name,
+            above,
+            kind,
+            readable.attributes,
+            start_time=int(readable.began * 1e9),
         )
         if readable.error:
             span.set_status(Status(StatusCode.ERROR, readable.error))

@@ -93,7 +93,9 @@ class EndpointEmbedder:
             timeout_s=CALL_TIMEOUT_S,
         )
         completion = await self._provider.complete(request)
-        return np.frombuffer(base64.b64decode(completion.text), dtype="<f2").reshape(len(texts), -1)
+        return np.frombuffer(base64.b64decode(completion.text), dtype="<f2").reshape(
+            len(texts), -1
+        )
 
     async def aclose(self) -> None:
         """Close the provider."""
@@ -109,7 +111,9 @@ class EmbeddingsProvider(OpenAIProvider):
     profile = EMBEDDINGS_PROFILE
     must_read_all = False
 
-    def fields(self, request: Request, capability: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(
+        self, request: Request, capability: Capability, *, stream: bool
+    ) -> dict[str, Any]:
         """Return the JSON body: the texts, to be answered in floats."""
         fields = {
             "model": request.model,
@@ -190,7 +194,9 @@ def nearest(
         data = b"".join([blob for _, blob in block])
         rows = np.frombuffer(data, dtype="<f2").reshape(len(block), -1).astype(np.float32)
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        scores[start : start + len(block)] = rows @ unit_query / np.where(lengths > 0, lengths, 1)
+        scores[start : start + len(block)] = (
+            rows @ unit_query / np.where(lengths > 0, lengths, 1)
+        )
     # All that tie with the last one, so that ids decide among them.
     place = max(0, len(candidates) - k)
     least = np.partition(scores, place)[place]

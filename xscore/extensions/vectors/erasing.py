@@ -42,7 +42,9 @@ async def erase_copies(
                 continue
             erasures.append(await _erased(connection, settings, server, verify=verify))
         except (SharedUnavailable, UsageError) as error:
-            erasures.append(ServerErasure(server=server, is_vectors=True, problem=error.message))
+            erasures.append(
+                ServerErasure(server=server, is_vectors=True, problem=error.message)
+            )
     return erasures
 
 

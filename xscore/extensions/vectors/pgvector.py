@@ -30,7 +30,9 @@ MOST_LOOKED_AT = 1_000
 _MAKING = 7_837_063_920_242
 """Id of the advisory lock under which the table and its indexes are created."""
 _LOCK = f"SELECT pg_advisory_xact_lock({_MAKING})"
-_IN_PARTITION = "member = %(member)s AND repository = %(repository)s AND embedder = %(embedder)s"
+_IN_PARTITION = (
+    "member = %(member)s AND repository = %(repository)s AND embedder = %(embedder)s"
+)
 _UPSERT = """
     INSERT INTO xscore_vectors.vector (member, repository, embedder, text_hash, data)
     VALUES (%(member)s, %(repository)s, %(embedder)s, %(text_hash)s, %(data)s::halfvec)

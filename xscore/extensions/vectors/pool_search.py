@@ -158,7 +158,9 @@ def _outages(store: Store, server: str) -> OutageMemory:
     return OutageMemory(store.connection, server, clock=store.clock, key=OUTAGE)
 
 
-async def _send(store: Store, search: VectorSearch, embedder: str, missing: Sequence[str]) -> None:
+async def _send(
+    store: Store, search: VectorSearch, embedder: str, missing: Sequence[str]
+) -> None:
     """Erase what is gone here, then send what is missing there."""
     connection = store.connection
     gone = gone_copies(connection, search.name).get(embedder, [])

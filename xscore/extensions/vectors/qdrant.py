@@ -136,7 +136,9 @@ class QdrantSearch:
         name = self._collection(len(query) // 2)
         if not client.collection_exists(name):
             return []
-        response = client.query_points(name, query=floats_of(query), limit=k, with_payload=False)
+        response = client.query_points(
+            name, query=floats_of(query), limit=k, with_payload=False
+        )
         return [(text_hash_of(point.id), float(point.score)) for point in response.points]
 
     def _count(self, client: QdrantClient) -> int:

@@ -144,7 +144,9 @@ class QdrantFolder:
             return
         # Resolved once: a link that is changed after the check leads nowhere else.
         folder = self._folder.resolve()
-        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        for missing in reversed(
+            [path for path in (folder, *folder.parents) if not path.exists()]
+        ):
             missing.mkdir(mode=0o700, exist_ok=True)
         _refuse_shared_folder(folder)
         self._folder = folder

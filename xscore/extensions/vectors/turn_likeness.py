@@ -157,7 +157,8 @@ async def turn_likeness(
             return await _likeness(turn, settings, embedder, store, needs_all=needs_all)
         except TimeoutError:
             message = (
-                f"{embedder_label(settings)} gave no vector for the task within {TURN_WAIT_S:g} s"
+                f"{embedder_label(settings)} gave no vector for the "
+                f"task within {TURN_WAIT_S:g} s"
             )
             return Likeness(warnings=(f"judging is ordered by words only: {message}",))
         except (ProviderError, BudgetExhausted) as error:
@@ -208,7 +209,8 @@ async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
 async def _likeness(
     turn: Turn, settings: Settings, embedder: "Embedder", store: Store, *, needs_all: bool
 ) -> Likeness:
-    from xscore.extensions.vectors.pool_search import nearest_memories, send_copies  # needs numpy
+    # Needs numpy.
+    from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
 
     deadline: float | None = None
     if not needs_all:
@@ -223,7 +225,9 @@ async def _likeness(
         # What goes wrong is remembered, and said by the search.
         await send_copies(store, settings, embedder.name, in_turn=True)
     count = None if needs_all else NEAREST
-    return await nearest_memories(store, settings, embedder.name, query.astype("float32"), count)
+    return await nearest_memories(
+        store, settings, embedder.name, query.astype("float32"), count
+    )
 
 
 async def embed_missing(connection: sqlite3.Connection, embedder: "Embedder") -> None:

@@ -51,7 +51,9 @@ def has_noted_partition(connection: Connection) -> bool:
 
 def noted_partition(connection: Connection, embedder: str) -> VectorPartition:
     """Return the partition that vectors of this store were sent to."""
-    return _partition(read_meta(connection, MEMBER), read_meta(connection, "store_id"), embedder)
+    return _partition(
+        read_meta(connection, MEMBER), read_meta(connection, "store_id"), embedder
+    )
 
 
 def _partition(member: str, store_id: str, embedder: str) -> VectorPartition:

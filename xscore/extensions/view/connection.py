@@ -137,7 +137,9 @@ class PageConnection(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+    def send_error(
+        self, code: int, message: str | None = None, explain: str | None = None
+    ) -> None:
         """Refuse in one plain line; Python's own page would repeat what was asked."""
         self._send(PageResponse(status=code, body="this request is not answered\n"))
 

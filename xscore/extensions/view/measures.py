@@ -31,7 +31,9 @@ def gate_page(site: Site) -> PageResponse:
     if not (site.folder / BASELINE).exists():
         return site.render("no_gate.html.j2", baseline=str(BASELINE))
     report = _report(site, lines=0, details=0)
-    gate = check_report(report, baseline=site.folder / BASELINE, gates=site.loaded.settings.gates)
+    gate = check_report(
+        report, baseline=site.folder / BASELINE, gates=site.loaded.settings.gates
+    )
     return site.render(
         "gate.html.j2", table=gate_table(gate), failed=len(gate.failed), baseline=str(BASELINE)
     )

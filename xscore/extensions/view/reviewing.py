@@ -27,7 +27,9 @@ def answer_fact(site: Site, identifier: str, request: PageRequest) -> PageRespon
     UsageError."""
     answer = request.form.get("answer", "")
     if answer not in (ACCEPT, REJECT):
-        raise UsageError(f"{answer!r} is not an answer to a fact", hint="Accept it or reject it.")
+        raise UsageError(
+            f"{answer!r} is not an answer to a fact", hint="Accept it or reject it."
+        )
     with site.opened(to_write=True) as store:
         now = store.clock()
         _, fact = review.find_open_fact(store, identifier)

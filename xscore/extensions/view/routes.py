@@ -75,7 +75,9 @@ def _turn_page(site: Site, turn_id: str) -> PageResponse:
 
 
 def _no_page() -> NothingMatched:
-    return NothingMatched("there is no such page", hint="The list of questions leads to all pages.")
+    return NothingMatched(
+        "there is no such page", hint="The list of questions leads to all pages."
+    )
 
 
 def _status_of(error: XscoreError) -> int:

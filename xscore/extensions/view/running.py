@@ -108,7 +108,8 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
     listed = load_listed_turn(store.connection, turn_id, now=now)
     if past is None:
         raise NothingMatched(
-            f"turn {turn_id} was erased a moment ago", hint="The list of questions has the others."
+            f"turn {turn_id} was erased a moment ago",
+            hint="The list of questions has the others.",
         )
     everything = candidates_now(store, settings, past, None)
     candidates = pool.narrow_to_scope(everything, past.turn.scope)
@@ -131,7 +132,8 @@ def _live_turn(store: "Store", settings: "Settings", turn_id: str) -> LiveTurn:
         cost=format_dollars(spent.cost_usd, estimated=spent.estimated),
         elapsed=format_seconds(max(0.0, now - listed.at)),
         best=tuple(
-            _shown(score, candidate, titles.get(candidate.id, "")) for score, candidate in leading
+            _shown(score, candidate, titles.get(candidate.id, ""))
+            for score, candidate in leading
         ),
     )
 

@@ -66,7 +66,9 @@ class Site(Struct, frozen=True, kw_only=True):
     def opened(self, *, to_write: bool = False) -> "Iterator[Store]":
         """Open the store for one request."""
         settings = self.loaded.settings
-        with opened_store(self.flags, start=self.folder, make=False, settings=settings) as store:
+        with opened_store(
+            self.flags, start=self.folder, make=False, settings=settings
+        ) as store:
             if not (to_write and self.may_edit):
                 for connection in store.connections_of_a_turn():
                     connection.execute("PRAGMA query_only = ON")

@@ -61,7 +61,9 @@ def _command_line(pid: int) -> list[str]:
     except OSError:
         return []
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PS_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PS_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     return done.stdout.split()

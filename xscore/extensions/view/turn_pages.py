@@ -35,7 +35,8 @@ def compare_page(site: Site, request: PageRequest) -> PageResponse:
     names = tuple(dict.fromkeys(request.query.get("turn", ())))
     if len(names) != COMPARED:
         raise UsageError(
-            f"{len(names)} turns were chosen to compare", hint="Tick two in the list of questions."
+            f"{len(names)} turns were chosen to compare",
+            hint="Tick two in the list of questions.",
         )
     with site.opened() as store:
         ids = [find_turn_id(store.connection, name) for name in names]

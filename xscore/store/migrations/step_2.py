@@ -122,7 +122,9 @@ def _forget_indexed_memories(connection: sqlite3.Connection) -> None:
             (after, len(before) + 1, f"{before}*"),
         )
     connection.execute("UPDATE content SET memories = 0 WHERE memories <> 0")
-    shown = connection.execute(f"SELECT count(*), hash FROM ({_SHOWN}) GROUP BY hash").fetchall()
+    shown = connection.execute(
+        f"SELECT count(*), hash FROM ({_SHOWN}) GROUP BY hash"
+    ).fetchall()
     connection.executemany("UPDATE content SET memories = ? WHERE hash = ?", shown)
     connection.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in _INDEX_FACTS])
 

@@ -4,7 +4,11 @@ import pytest
 
 from xscore.extensions.learning.observed.ci_files import ci_commands, is_ci_file
 from xscore.extensions.learning.observed.commands_told import told_commands
-from xscore.extensions.learning.observed.purposes import CommandPurpose, CommandSource, RunCommand
+from xscore.extensions.learning.observed.purposes import (
+    CommandPurpose,
+    CommandSource,
+    RunCommand,
+)
 from xscore.extensions.learning.observed.scripts import script_commands
 
 WORKFLOW = """
@@ -140,13 +144,17 @@ def test_one_fact_tells_how_tests_are_run() -> None:
     (fact,) = [fact for fact in told_commands(commands) if fact.key == "test_command"]
     assert fact.value == "make test"
     assert "`make test`, which runs `pytest -q`" in fact.words
-    assert [line.place for line in fact.lines] == ["Makefile:1", ".github/workflows/tests.yml:11"]
+    assert [line.place for line in fact.lines] == [
+        "Makefile:1",
+        ".github/workflows/tests.yml:11",
+    ]
 
 
 def test_of_several_jobs_the_plain_one_stands_for_all() -> None:
     """A command with a variable of the matrix gives way to one without."""
     text = (
-        "jobs:\n  a:\n    steps:\n    - run: pytest ${{ matrix.args }}\n    - run: pytest tests\n"
+        "jobs:\n  a:\n    steps:\n    - run: pytest "
+        "${{ matrix.args }}\n    - run: pytest tests\n"
     )
     commands = ci_commands(".github/workflows/ci.yml", text)
     assert [command.source for command in commands] == [CommandSource.CI] * 2

@@ -95,7 +95,9 @@ def observed(store: Store) -> Observed:
 
 def notes(store: Store) -> list[Memory]:
     """Return everything inferred, in any status."""
-    rows = store.connection.execute("SELECT id FROM memory WHERE source = 'inferred'").fetchall()
+    rows = store.connection.execute(
+        "SELECT id FROM memory WHERE source = 'inferred'"
+    ).fetchall()
     return list(store.memories([id_ for (id_,) in rows]).values())
 
 
@@ -238,7 +240,10 @@ def test_a_hurried_run_leaves_many_files_to_a_later_one(store: Store, root: Path
 def test_at_most_twenty_are_noted(store: Store, root: Path, observed: Observed) -> None:
     """However many tools a repository names, its notes are few."""
     named = "httpx django sqlalchemy psycopg alembic pydantic click celery hatchling playwright"
-    put(root, {"requirements.txt": "\n".join(named.split()), "uv.lock": "", "src/shop/a-b.ts": "x"})
+    put(
+        root,
+        {"requirements.txt": "\n".join(named.split()), "uv.lock": "", "src/shop/a-b.ts": "x"},
+    )
     assert len(observed()) == MOST_FACTS
 
 
@@ -261,7 +266,9 @@ def test_nothing_is_noted_of_an_empty_or_broken_repository(
 
 
 @pytest.mark.usefixtures("root")
-def test_switched_off_consolidation_puts_the_notes_away(store: Store, observed: Observed) -> None:
+def test_switched_off_consolidation_puts_the_notes_away(
+    store: Store, observed: Observed
+) -> None:
     """`memory.observe = false`: what was noted is archived, and comes back when it is on."""
     first = observed()
     consolidate(store, MemorySettings(observe=False), now=NOW, scopes=["project"])

@@ -23,7 +23,9 @@ def contradictions(store: Store) -> list[str]:
     """Return the findings about documents."""
     index_repository(store.connection, store.root, IndexSettings(git=False), now=NOW)
     audit = audit_memories(store, MemorySettings(), now=NOW)
-    claims = [finding for finding in audit.findings if finding.problem is AuditProblem.CONTRADICTED]
+    claims = [
+        finding for finding in audit.findings if finding.problem is AuditProblem.CONTRADICTED
+    ]
     assert all(finding.citations for finding in claims)
     return [finding.because for finding in claims]
 

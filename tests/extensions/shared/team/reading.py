@@ -27,7 +27,9 @@ def send_one_by_one(settings: SharedSettings, store: Store) -> Callable[[], None
             greeting = server.greet()
             for text in texts:
                 name = entry_name(key, project, text.identity)
-                place = RowPlace(greeting.organisation, project, greeting.member, name, text.kind)
+                place = RowPlace(
+                    greeting.organisation, project, greeting.member, name, text.kind
+                )
                 server.put([NewEntry(name, text.kind, key.encrypt(text.content, place))])
 
     return send

@@ -81,7 +81,13 @@ class Storm:
     """The team, its servers and the processes of its members."""
 
     def __init__(
-        self, home: Path, *, members: int, repositories: int, hot: str = "postgres", seed: int = 1
+        self,
+        home: Path,
+        *,
+        members: int,
+        repositories: int,
+        hot: str = "postgres",
+        seed: int = 1,
     ) -> None:
         """hot: the kind of server of judgments and claims."""
         self.home = home
@@ -118,9 +124,16 @@ class Storm:
         plan = self.plan(self.logins[place::PROCESSES], seed=self.starts, place=place)
         file = self.home / f"plan_{self.starts}.json"
         file.write_bytes(msgspec.json.encode(plan))
-        command = [sys.executable, "-m", "tests.extensions.shared.team.storm_members", str(file)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.extensions.shared.team.storm_members",
+            str(file),
+        ]
         with (self.home / f"errors_{place}").open("ab") as errors:
-            self.processes[place] = subprocess.Popen(command, stderr=errors, start_new_session=True)
+            self.processes[place] = subprocess.Popen(
+                command, stderr=errors, start_new_session=True
+            )
 
     def plan(self, logins: list[str], *, seed: int, place: int) -> StormPlan:
         """Return what these members do."""
@@ -279,7 +292,9 @@ def _figures(
     judged = storm.judge.counts.judgments.total()
     turns = [line for line in lines if "took_s" in line]
     seconds = sorted(line["took_s"] for line in turns)
-    deadline = settings_of(storm.plan(["member_0"], seed=0, place=0), "member_0").budget.deadline_s
+    deadline = settings_of(
+        storm.plan(["member_0"], seed=0, place=0), "member_0"
+    ).budget.deadline_s
     assert deadline is not None
     faults = StormFaults(away=tuple(storm.away), emptied_at=tuple(storm.emptied_at))
     return StormFigures(
@@ -289,7 +304,9 @@ def _figures(
         lost=tuple(lost),
         doubled=tuple(doubled),
         judged=judged,
-        judged_twice_in_calm=paid_twice_with_server(storm.judge.payments, lines, until=calm_until),
+        judged_twice_in_calm=paid_twice_with_server(
+            storm.judge.payments, lines, until=calm_until
+        ),
         paid_twice=dict(paid_twice(storm.judge.payments, lines, faults)),
         turns_alone=sum(map(is_alone, turns)),
         median_s=statistics.median(seconds),

@@ -136,7 +136,9 @@ def _was_sent(
     began, and should have sent what it owed by then."""
     for later in lines:
         is_of_store = later["store"] == first_line["store"]
-        is_between = later["at"] > first_line["at"] and later["at"] + later["took_s"] < line["at"]
+        is_between = (
+            later["at"] > first_line["at"] and later["at"] + later["took_s"] < line["at"]
+        )
         if is_of_store and is_between and later.get("judged") and not is_alone(later):
             return True
     return False

@@ -160,7 +160,9 @@ def test_the_server_holds_no_word_of_it(team: TeamDatabase, member: NewMember) -
             ).fetchall()
             dump += "\n".join(str(row) for row in rows)
         contents = "SELECT coalesce(string_agg(encode(content, 'escape'), ''), '')"
-        (stored,) = admin.execute(f"{contents} FROM xscore_team.entry".encode()).fetchone() or ("",)
+        (stored,) = admin.execute(f"{contents} FROM xscore_team.entry".encode()).fetchone() or (
+            "",
+        )
     for word in ("walrus", "herring", "Quokka", "secretive"):
         assert word not in dump and word not in str(stored)
 

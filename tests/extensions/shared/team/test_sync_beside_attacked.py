@@ -35,7 +35,13 @@ def test_planted_code_and_variables_lead_nowhere(
     said comes from the server that was named, and nothing of the repository runs."""
     marker = tmp_path / "was run"
     code = PLANTED.format(marker=str(marker))
-    names = ("psycopg.py", "cryptography.py", "sitecustomize.py", "usercustomize.py", "xscore.py")
+    names = (
+        "psycopg.py",
+        "cryptography.py",
+        "sitecustomize.py",
+        "usercustomize.py",
+        "xscore.py",
+    )
     ann, bob = member("ann"), member("bob", files=dict.fromkeys(names, code))
     decide(ann.store, "Said by Ann")
     ann.sync()
@@ -86,7 +92,9 @@ def test_one_that_is_killed_is_followed_by_another(member: NewMember) -> None:
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         _kill_sync_in(line, bob.store.root.path)
     assert begin(bob)() == ""
-    ended = replace(membership_of(bob), asked_beside_at=bob.store.clock() - 3_600, synced_at=1.0)
+    ended = replace(
+        membership_of(bob), asked_beside_at=bob.store.clock() - 3_600, synced_at=1.0
+    )
     with database.transaction(bob.store.connection):
         write_membership(bob.store.connection, ended)
 

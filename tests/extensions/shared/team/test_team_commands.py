@@ -98,7 +98,12 @@ def _check_export(bob: Machine, tmp_path: Path) -> None:
     (elsewhere / "a.txt").write_text("a\n")
     (elsewhere / "team.jsonl").write_text(exported)
     done = programs.run(
-        "memory", "import", "team.jsonl", "--json", cwd=elsewhere, environ={"HOME": str(tmp_path)}
+        "memory",
+        "import",
+        "team.jsonl",
+        "--json",
+        cwd=elsewhere,
+        environ={"HOME": str(tmp_path)},
     )
     assert len(json.loads(done.stdout)["added"]) == 1, done.stderr
 

@@ -12,7 +12,11 @@ from tests.store.conftest import said
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.shared.team.address import connected, memories_address
 from xscore.extensions.shared.team.exchange_with_team import project_digest, read_entry
-from xscore.extensions.shared.team.shared_content import local_memory, memory_content, read_memory
+from xscore.extensions.shared.team.shared_content import (
+    local_memory,
+    memory_content,
+    read_memory,
+)
 from xscore.extensions.shared.team.team_key import RowPlace, TeamKey
 from xscore.extensions.shared.team.team_server import NewEntry, ServerEntry, TeamServer
 from xscore.records.memory import Kind, Layer, MemoryScope

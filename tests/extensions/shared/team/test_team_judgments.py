@@ -55,13 +55,17 @@ async def test_equal_content_is_judged_by_each_team_alone(
             assert {row[0] for row in rows} <= {"umbra"}
 
 
-async def test_a_forged_tenant_reads_and_writes_nothing(servers: dict[str, SharedServer]) -> None:
+async def test_a_forged_tenant_reads_and_writes_nothing(
+    servers: dict[str, SharedServer],
+) -> None:
     """A login that names another team's tenant is refused, whatever it asks for."""
     forger = servers["forger"]
     assert "row-level security" in (await refused(claim(forger, "a"))).message
     assert (
         "row-level security"
-        in (await refused(forger.store_judgments(TURN, [Judgment("a", 1.0, "planted")]))).message
+        in (
+            await refused(forger.store_judgments(TURN, [Judgment("a", 1.0, "planted")]))
+        ).message
     )
     assert "row-level security" in (await refused(reserve(forger, "x", "0.1"))).message
     assert await claim(servers["ann"], "z", runner="ann") == "o"

@@ -162,7 +162,9 @@ def test_a_plain_start_loads_no_driver() -> None:
         "import sys; from xscore.pipeline import build, turn; from xscore.settings import Settings;"
         " print([m for m in sys.modules if 'psycopg' in m or 'cryptography' in m or '.team' in m])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

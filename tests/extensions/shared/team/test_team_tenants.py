@@ -24,8 +24,12 @@ TABLES = tuple(COLUMNS)
 Attack = tuple[str, ...]
 ATTACKS: dict[str, Attack] = {
     "read all": ("SELECT organisation FROM xscore_team.entry",),
-    "name the other": ("SELECT organisation FROM xscore_team.entry WHERE organisation = 'acme'",),
-    "always true": ("SELECT organisation FROM xscore_team.entry WHERE organisation = '' OR 1=1",),
+    "name the other": (
+        "SELECT organisation FROM xscore_team.entry WHERE organisation = 'acme'",
+    ),
+    "always true": (
+        "SELECT organisation FROM xscore_team.entry WHERE organisation = '' OR 1=1",
+    ),
     "union": (
         "SELECT organisation FROM xscore_team.entry UNION SELECT organisation FROM"
         " xscore_team.project",
@@ -120,7 +124,9 @@ ATTACKS: dict[str, Attack] = {
         "SELECT organisation FROM xscore_team.entry",
     ),
     "bypass": ("ALTER ROLE {eve} BYPASSRLS", "SELECT organisation FROM xscore_team.entry"),
-    "statistics": ("SELECT most_common_vals::text FROM pg_stats WHERE schemaname = 'xscore_team'",),
+    "statistics": (
+        "SELECT most_common_vals::text FROM pg_stats WHERE schemaname = 'xscore_team'",
+    ),
     "definitions": ("SELECT prosrc FROM pg_proc WHERE proname LIKE 'leak%'",),
     "write in the other's name": (
         "INSERT INTO xscore_team.entry"

@@ -8,7 +8,11 @@ nox, then what CI runs. Trade-off: of several CI jobs the first plain one stands
 from collections.abc import Mapping, Sequence
 
 from xscore.extensions.learning.observed.observed_fact import ObservedFact
-from xscore.extensions.learning.observed.purposes import CommandPurpose, CommandSource, RunCommand
+from xscore.extensions.learning.observed.purposes import (
+    CommandPurpose,
+    CommandSource,
+    RunCommand,
+)
 from xscore.records.memory import Kind
 
 _LEADS: Mapping[CommandPurpose, str] = {

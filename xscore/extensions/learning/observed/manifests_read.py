@@ -59,7 +59,9 @@ _OTHERS = re.compile(
     r"|\.pre-commit-config\.yaml|(?:scripts?|bin|tools)/[\w-]+(?:\.sh|\.py)?"
 )
 """Further files of the top folder that are read."""
-_DECLARES = re.compile(r"(?i)dependenc|^requires$|^require(?:-dev)?$|^(?:dev-)?packages$|^tool$")
+_DECLARES = re.compile(
+    r"(?i)dependenc|^requires$|^require(?:-dev)?$|^(?:dev-)?packages$|^tool$"
+)
 """Keys whose lists and tables name packages: those of pip, Poetry, PDM, uv, Pipenv, Cargo, composer
 and npm, and the tools that are configured."""
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
@@ -140,7 +142,9 @@ def read_settings_file(
         own_name = ""
     shown = [_redacted(command) for command in commands]
     runtimes = list(runtime_facts(path, text))
-    return SettingsTraits(version, packages, own_name, shown, runtimes, _clean_names(path, text))
+    return SettingsTraits(
+        version, packages, own_name, shown, runtimes, _clean_names(path, text)
+    )
 
 
 def _clean_names(path: str, text: str) -> list[NamedPlace]:

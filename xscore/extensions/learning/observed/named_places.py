@@ -17,7 +17,9 @@ MOST_PLACES = 3
 """Folders that one name may mean."""
 MOST_NAME_CHARS = 80
 _COMPOSE = re.compile(r"(?:[\w.-]+/)?(?:docker-)?compose[\w.-]*\.ya?ml\Z")
-_OWNERS = frozenset({"CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"})
+_OWNERS = frozenset(
+    {"CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"}
+)
 _SERVICE = re.compile(r"([ ]+)([\w.-]+):[ ]*(?:#.*)?$")
 _BUILD = re.compile(r"[ ]+(?:build|context):[ ]*[\"']?([\w./-]+)[\"']?[ ]*(?:#.*)?$")
 _FOLDER = re.compile(r"[\w./@+()\[\]-]{1,120}")
@@ -113,7 +115,11 @@ def _with_kind(name: str, folder: str, kind: str) -> Iterator[NamedPlace]:
     """Yield a name as people use it: alone and with what it names."""
     spoken = spoken_name(name)
     is_inside = folder != "." and not folder.startswith(("..", "/"))
-    if not (is_inside and _FOLDER.fullmatch(folder)) or not spoken or len(name) > MOST_NAME_CHARS:
+    if (
+        not (is_inside and _FOLDER.fullmatch(folder))
+        or not spoken
+        or len(name) > MOST_NAME_CHARS
+    ):
         return
     # The words of the folder are found as they are.
     if set(spoken.split()) <= set(spoken_name(folder).split()):

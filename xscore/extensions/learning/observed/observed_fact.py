@@ -78,7 +78,9 @@ def memory_of_fact(fact: ObservedFact, *, confidence: float, now: float) -> Memo
     origin = OBSERVED_ORIGIN
     if fact.kind is Kind.TECH_STACK:
         origin = STACK_ORIGIN
-    paths = list(dict.fromkeys(line.path for line in fact.lines)) or list(fact.files[:FILES_NAMED])
+    paths = list(dict.fromkeys(line.path for line in fact.lines)) or list(
+        fact.files[:FILES_NAMED]
+    )
     details = MemoryDetails(
         rationale=fact.because, imported_from=origin, paths=tuple(paths), aliases=fact.aliases
     )

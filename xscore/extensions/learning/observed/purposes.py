@@ -90,7 +90,10 @@ _BY_WORDS: tuple[tuple[CommandPurpose, str], ...] = (
         rf"|\b{_RUNNER}(?:test|t)\b|\bgradlew?\b.* (?:test|check)\b|\bmvnw?\b.* (?:test|verify)\b"
         r"|\bscripts?/(?:test|cibuild)\b",
     ),
-    (CommandPurpose.DOCS, r"\b(?:sphinx-build|mkdocs build|make html|jsdoc|typedoc|cargo doc)\b"),
+    (
+        CommandPurpose.DOCS,
+        r"\b(?:sphinx-build|mkdocs build|make html|jsdoc|typedoc|cargo doc)\b",
+    ),
     (
         CommandPurpose.BUILD,
         r"\b(?:-m build|uv build|hatch build|poetry build|maturin build|cargo build|go build"

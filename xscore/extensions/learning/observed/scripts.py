@@ -27,7 +27,19 @@ _INI_ENVIRONMENT = re.compile(r"^\[testenv(?::([\w.,{}-]+))?\]")
 _TOML_ENVIRONMENT = re.compile(r"^\[(?:tool\.tox\.)?env(?:\.([\w.-]+)|_run_base)\]")
 _SESSION = re.compile(r"^def (\w+)\(")
 _RAKE = re.compile(r"(?:^|[ \t:])(?:task|RakeTask\.new|TestTask\.new)[ \t(]*:(\w+)")
-_NOISE = ("#", "echo ", "set ", ".", "$(info", "$(call", "printf ", "cd ", "mkdir ", "rm ", "if ")
+_NOISE = (
+    "#",
+    "echo ",
+    "set ",
+    ".",
+    "$(info",
+    "$(call",
+    "printf ",
+    "cd ",
+    "mkdir ",
+    "rm ",
+    "if ",
+)
 """How lines of a recipe begin that do not say what it is for."""
 _INSTALLS_PACKAGES = re.compile(
     r"\b(?:pip3?|uv|poetry|pdm|npm|pnpm|yarn|bun|bundle|composer|go|pre-commit|make)\b"
@@ -208,7 +220,9 @@ def _hatch_scripts(path: str, text: str, hatch: object) -> Iterator[RunCommand]:
             yield from _task(path, text, name, body, command=f"hatch run {prefix}{name}")
 
 
-def _task(path: str, text: str, name: str, body: object, *, command: str) -> Iterator[RunCommand]:
+def _task(
+    path: str, text: str, name: str, body: object, *, command: str
+) -> Iterator[RunCommand]:
     purpose = purpose_of_name(name)
     if purpose is None:
         return
@@ -216,7 +230,9 @@ def _task(path: str, text: str, name: str, body: object, *, command: str) -> Ite
     line = 0
     if place:
         line = text.count("\n", 0, place.start()) + 1
-    yield _named(purpose, command, SourceLine(path, line), body if isinstance(body, str) else "")
+    yield _named(
+        purpose, command, SourceLine(path, line), body if isinstance(body, str) else ""
+    )
 
 
 def _rake_tasks(path: str, text: str) -> Iterator[RunCommand]:

@@ -21,7 +21,12 @@ LEAST_ERROR_SHARE = 0.5
 """Of the error classes, that derive from one of the project's own."""
 LANGUAGE_SHARE = 0.2
 """Of the files of code that a language must have."""
-_NAMES = {"python": "Python", "javascript": "JavaScript", "typescript": "TypeScript", "tsx": "TSX"}
+_NAMES = {
+    "python": "Python",
+    "javascript": "JavaScript",
+    "typescript": "TypeScript",
+    "tsx": "TSX",
+}
 
 Files = Mapping[str, FileTraits]
 

@@ -28,7 +28,9 @@ _GRANT = """
     INSERT INTO xscore_team.access (organisation, project, member) VALUES (%s, %s, %s)
     ON CONFLICT DO NOTHING
 """
-_REVOKE = "DELETE FROM xscore_team.access WHERE organisation = %s AND project = %s AND member = %s"
+_REVOKE = (
+    "DELETE FROM xscore_team.access WHERE organisation = %s AND project = %s AND member = %s"
+)
 _IS_CLOSED = "SELECT FROM xscore_team.closed WHERE organisation = %s AND project = %s"
 _GRANTED = """
     SELECT login_role FROM xscore_team.access JOIN xscore_team.login USING (organisation, member)

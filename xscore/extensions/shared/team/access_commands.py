@@ -35,7 +35,9 @@ def follow_repository(name: str, *, end: bool, flags: Flags) -> None:
     repository = checked_name(name)
     if end:
         unfollow(repository, user_data_dir=folder)
-        flags.terminal.print_result({"ended": repository}, f"{repository} is no longer followed")
+        flags.terminal.print_result(
+            {"ended": repository}, f"{repository} is no longer followed"
+        )
         return
     if not settings.shared.shares_memories:
         raise UsageError(

@@ -111,7 +111,9 @@ def admin_address(
     return team_address(url, timeout_s=ADMIN_S, setting="shared.admin_url")
 
 
-def memories_address(settings: SharedSettings, *, timeout_s: float | None = None) -> TeamAddress:
+def memories_address(
+    settings: SharedSettings, *, timeout_s: float | None = None
+) -> TeamAddress:
     """Return where the team's memories are. Raises UsageError."""
     url = settings.memories_url.reveal()
     setting = "shared.memories_url"
@@ -151,9 +153,9 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
         finally:
             connection.close()
     except psycopg.errors.InsufficientPrivilege as error:
-        raise unavailable(address.name, error, "Ask an administrator: see docs/shared.md.") from (
-            error
-        )
+        raise unavailable(
+            address.name, error, "Ask an administrator: see docs/shared.md."
+        ) from (error)
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
         raise not_prepared(address) from error
     except (psycopg.Error, OSError) as error:

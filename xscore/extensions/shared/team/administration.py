@@ -163,7 +163,9 @@ class TeamClient:
                 line = replace(line, key=member_key(line.key, entry.member))
             keys.add((line.layer, line.key))
             by_id[line.id] = line
-        lines = sorted(by_id.values(), key=lambda line: (line.layer, line.kind, line.key, line.id))
+        lines = sorted(
+            by_id.values(), key=lambda line: (line.layer, line.kind, line.key, line.id)
+        )
         return TeamExport(tuple(lines), skipped)
 
     def erase(self, identities: Sequence[str]) -> int:

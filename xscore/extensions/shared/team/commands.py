@@ -199,7 +199,9 @@ def show_team(flags: Flags) -> None:
     """Show who shares what of this repository: members, memories, lag, size, growth."""
     settings = read_settings(flags).settings.shared
     if not settings.shares_memories:
-        flags.terminal.print_result({"memories": settings.memories}, "", none=f"{_OFF}. {_TURN_ON}")
+        flags.terminal.print_result(
+            {"memories": settings.memories}, "", none=f"{_OFF}. {_TURN_ON}"
+        )
         return
     with opened_store(flags, make=False) as store:
         status = _client(store, settings).status(time.time)
@@ -251,7 +253,9 @@ def export_team(flags: Flags) -> None:
     with opened_store(flags, make=False) as store:
         export = _client(store, settings).export()
     if export.skipped:
-        flags.terminal.note(f"skipped {counted(export.skipped, 'entry', 'entries')}: unreadable")
+        flags.terminal.note(
+            f"skipped {counted(export.skipped, 'entry', 'entries')}: unreadable"
+        )
     flags.terminal.data(encode_file(Contents.MEMORIES, export.memories).decode(), is_json=True)
 
 

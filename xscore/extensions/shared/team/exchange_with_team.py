@@ -186,13 +186,17 @@ def _take(
         since = page[-1].version
     if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
-        server.note_reader(request.key.encrypt(profile, profile_place(greeting, project)), since)
+        server.note_reader(
+            request.key.encrypt(profile, profile_place(greeting, project)), since
+        )
     return TakenEntries(
         version=since, entries=tuple(entries), unreadable=dict(unreadable), lacks_own=lacks_own
     )
 
 
-def profile_place(greeting: ServerGreeting, project: str, member: str | None = None) -> RowPlace:
+def profile_place(
+    greeting: ServerGreeting, project: str, member: str | None = None
+) -> RowPlace:
     """Return where the profile of a member belongs; None: of this one."""
     return RowPlace(greeting.organisation, project, member or greeting.member, "", "profile")
 

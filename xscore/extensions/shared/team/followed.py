@@ -26,7 +26,9 @@ from xscore.store.other_places import followed_root, followed_roots, name_of_fol
 from xscore.store.store import Store
 
 
-def follow(repository: str, by: str, settings: SharedSettings, *, user_data_dir: Path) -> TeamSync:
+def follow(
+    repository: str, by: str, settings: SharedSettings, *, user_data_dir: Path
+) -> TeamSync:
     """Take what the team states about a repository, into a store of its own.
 
     Raises SharedUnavailable, also where the repository is closed to this login, and NothingMatched

@@ -156,7 +156,9 @@ def remove_team_memories(store: Store, *, now: float) -> int:
     """Remove every memory of other members from the store; return how many there were."""
     with database.transaction(store.connection):
         memories = memory_rows.select_memories(
-            store.connection, "source = 'import' AND json_extract(attrs, '$.origin') = 'team'", ()
+            store.connection,
+            "source = 'import' AND json_extract(attrs, '$.origin') = 'team'",
+            (),
         )
         of_team = {memory.id: memory for memory in memories}
         remove_memory_rows(store.connection, of_team, now=now)

@@ -71,7 +71,9 @@ class Removal(Struct, frozen=True, kw_only=True):
     """The server knew when its judgments were used. The first run begins to note it."""
 
 
-def remove_unused(address: TeamAddress, tenant: str, *, unused_days: int, dry_run: bool) -> Removal:
+def remove_unused(
+    address: TeamAddress, tenant: str, *, unused_days: int, dry_run: bool
+) -> Removal:
     """Remove what was unused for this many days; return how much. Raises SharedUnavailable.
 
     dry_run: only count.

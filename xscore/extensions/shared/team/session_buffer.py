@@ -168,7 +168,9 @@ class SessionBuffer:
         is_hurried: a turn waits for it.
         """
         limit_s = self._settings.timeout_s
-        knock = RunningKnock(self._settings.url.reveal(), timeout_s=limit_s / SIGN_OF_LIFE_SHARE)
+        knock = RunningKnock(
+            self._settings.url.reveal(), timeout_s=limit_s / SIGN_OF_LIFE_SHARE
+        )
         problem = await knock.problem(at_most_s=NEAR_S if is_hurried else None)
         if problem is not None:
             raise problem
@@ -197,7 +199,9 @@ async def keep_session(settings: Settings, *, store: Store, thread: str) -> str:
             if memory.id in taken:
                 continue
             line = saved_memory(_redacted(memory), ())
-            exchanges.append(BufferedExchange(repository=repository, branch=branch, memory=line))
+            exchanges.append(
+                BufferedExchange(repository=repository, branch=branch, memory=line)
+            )
         with suppress(SharedUnavailable):
             await buffer.keep(exchanges)
     except UsageError as error:

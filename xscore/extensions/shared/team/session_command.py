@@ -40,7 +40,9 @@ def continue_session(forget: bool, flags: Flags) -> None:
             )
         branch = working_branch(store.root.git_dir)
         exchanges, unreadable = asyncio.run(buffer.exchanges(now=store.clock()))
-        taken = take_session(store, exchanges, branch=branch, server=shared_server_name(settings))
+        taken = take_session(
+            store, exchanges, branch=branch, server=shared_server_name(settings)
+        )
     line = f"{counted(taken, 'exchange')} of branch {one_line(branch)} imported"
     if unreadable:
         skipped = counted(unreadable, "unreadable entry", "unreadable entries")

@@ -94,7 +94,9 @@ def _judgment_sql(judgments: JudgmentTables) -> list[str]:
             "CREATE SCHEMA IF NOT EXISTS xscore AUTHORIZATION xscore_team_owner;\n",
             _AS_OWNER,
             # The schema is there by now, and its owner may create no other.
-            JUDGMENTS_FILE.read_text("utf-8").replace("CREATE SCHEMA IF NOT EXISTS xscore;", ""),
+            JUDGMENTS_FILE.read_text("utf-8").replace(
+                "CREATE SCHEMA IF NOT EXISTS xscore;", ""
+            ),
             _AS_ADMIN,
         ]
     if judgments is not JudgmentTables.LEFT_ALONE:

@@ -32,7 +32,9 @@ _KEY_NOTE = (
     "--login", "logins", metavar="NAME", multiple=True, help="A member's login. Repeatable."
 )
 @click.option("--database", default="", metavar="NAME", help="The database, for --print.")
-@click.option("--print", "prints", is_flag=True, help="Print the SQL, to be read and run by hand.")
+@click.option(
+    "--print", "prints", is_flag=True, help="Print the SQL, to be read and run by hand."
+)
 @click.option("--apply", "applies", is_flag=True, help="Run it through shared.admin_url.")
 @click.option(
     "--judgments", is_flag=True, help="Keep the judgments of several teams apart there, too."
@@ -94,7 +96,9 @@ def prune_team(unused_days: int, flags: Flags) -> None:
     marks = counted(removal.marks, "mark of an erased memory", "marks of erased memories")
     flags.terminal.print_result(removal, f"{verb} {judgments} of {turns}, and {marks}")
     if not removal.had_dates:
-        begins = "a run without --dry-run begins to note it" if removal.dry_run else "it does now"
+        begins = (
+            "a run without --dry-run begins to note it" if removal.dry_run else "it does now"
+        )
         flags.terminal.note(f"the server did not note when judgments are used: {begins}")
 
 

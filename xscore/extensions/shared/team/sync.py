@@ -78,7 +78,9 @@ class BegunExchange(Struct, frozen=True):
         exchange raised."""
         return self.running.wait(timeout_s, name=self.request.address.name)
 
-    def finish(self, store: Store, settings: SharedSettings, result: ExchangeResult) -> TeamSync:
+    def finish(
+        self, store: Store, settings: SharedSettings, result: ExchangeResult
+    ) -> TeamSync:
         """Write what was pulled into the store, and note how far it is."""
         return _finish_exchange(store, settings, self, result)
 
@@ -93,12 +95,15 @@ def required_membership(store: Store) -> Membership:
     membership = read_membership(store.connection)
     if membership is None:
         raise NothingMatched(
-            "this repository shares nothing with a team", hint="Join one with `xscore shared join`."
+            "this repository shares nothing with a team",
+            hint="Join one with `xscore shared join`.",
         )
     return membership
 
 
-def synchronise(store: Store, settings: SharedSettings, *, everything: bool = False) -> TeamSync:
+def synchronise(
+    store: Store, settings: SharedSettings, *, everything: bool = False
+) -> TeamSync:
     """Exchange with the server now.
 
     everything: take all entries again, and compare one's own.
@@ -139,7 +144,9 @@ def send_marked(store: Store, settings: SharedSettings) -> None:
     synchronise(store, settings)
 
 
-def begin_exchange(store: Store, settings: SharedSettings, membership: Membership) -> BegunExchange:
+def begin_exchange(
+    store: Store, settings: SharedSettings, membership: Membership
+) -> BegunExchange:
     """Begin to exchange what the store has to send for what is new. Raises UsageError."""
     # Of kinds that were not taken before, everything is new.
     if membership.kinds != settings.kinds:
