@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.turn_stages import Opened, Ranking
+from xscore.pipeline.turn_stages import PreparedTurn, Ranking
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.platform.text import join_sentences
@@ -61,7 +61,7 @@ PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 def build_bundle(
     parts: PipelineParts,
     options: TurnOptions,
-    opened: Opened,
+    prepared: PreparedTurn,
     ranking: Ranking,
     reasons: Mapping[str, str],
 ) -> Bundle:
@@ -79,7 +79,7 @@ def build_bundle(
     authority = {str(layer): share for layer, share in settings.authority.items()}
     entries = without_conflicts(kept, authority=authority, now=now)
     entries = _without_near_duplicates(entries, authority)
-    entries = _with_details(parts.store, entries, opened.turn.scope)
+    entries = _with_details(parts.store, entries, prepared.turn.scope)
     beside = BesideMemories()
     if form == "memory":
         beside = _repository_context(parts)
@@ -87,9 +87,9 @@ def build_bundle(
         entries,
         form=form,
         max_tokens=budget,
-        settings=replace(settings, ceilings=dict(opened.routing.plan.ceilings)),
+        settings=replace(settings, ceilings=dict(prepared.routing.plan.ceilings)),
         now=now,
-        beside=_with_selection(beside, opened.turn.task, ranking, memories, reasons, now=now),
+        beside=_with_selection(beside, prepared.turn.task, ranking, memories, reasons, now=now),
     )
     lost = len(bundle.left_out)
     if not lost:
