@@ -41,6 +41,8 @@ from xscore.records.memory import (
 )
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
+from xscore.store.near_duplicates import near_duplicates
+from xscore.store.purposes import purposes_to_show
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
@@ -247,8 +249,6 @@ def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[st
     # Most stores have none: a model writes them when it is asked to.
     if store.connection.execute(_ONE_PURPOSE).fetchone() is None:
         return {}
-    from xscore.store.purposes import purposes_to_show  # only where there are any
-
     return purposes_to_show(store.connection, memories)
 
 
@@ -269,9 +269,6 @@ def _without_near_duplicates(
     texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)
-    # Most turns show one such memory or none.
-    from xscore.store.near_duplicates import near_duplicates
-
     return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
 

@@ -30,6 +30,7 @@ from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
+from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairRung, memory_pieces
@@ -62,13 +63,7 @@ class PromptLayout(Struct, frozen=True):
         return self.name_questions is not None
 
 
-def _read_chat_reply(text: str, ids: Collection[str]) -> ParsedReply:
-    from xscore.scorer.chat_replies import parse_reply  # decision models answer in other words
-
-    return parse_reply(text, ids)
-
-
-ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, _read_chat_reply)
+ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, parse_reply)
 
 
 # fmt: off
@@ -287,7 +282,7 @@ def chat_layout(rubric: Rubric) -> PromptLayout:
     return PromptLayout(
         rubric.version(),
         partial(judging_request, rubric=rubric),
-        _read_chat_reply,
+        parse_reply,
         system=rubric.text,
     )
 

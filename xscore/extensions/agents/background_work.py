@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
+from xscore.extensions.extraction.session_end import extract_sessions
 from xscore.extensions.learning.tidying import is_due, tidy
 from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.build import Pipeline
@@ -157,9 +158,6 @@ class BackgroundWork:
         if not unread:
             return
         self._sessions_tried |= {(session.thread, session.last_at) for session in unread}
-        # Few sessions are over when this process looks.
-        from xscore.extensions.extraction.session_end import extract_sessions
-
         self._lease.say("reading sessions that are over")
         async with self._pipeline() as pipeline:
             settings = pipeline.parts.settings
