@@ -194,17 +194,17 @@ def test_what_a_truncated_secret_file_still_shows_goes_on(
     for folder in (first, last):
         open_at(folder, user_dir)
     path = user_dir / "trust.json"
-    whole = path.read_bytes()
+    content = path.read_bytes()
     secret = user_secret.load_user_secret(user_dir).secret
-    end_of_secret = whole.index(b'",') + 1
-    end_of_mark = whole.index(b'",', whole.index(b'"stores"')) + 1
+    end_of_secret = content.index(b'",') + 1
+    end_of_mark = content.index(b'",', content.index(b'"stores"')) + 1
     for length in (0, 30, end_of_secret - 1, end_of_secret, end_of_mark - 1, end_of_mark):
-        path.write_bytes(whole[:length])
-        known = user_secret.known_user_secret(user_dir)
-        assert (known.secret == secret) is (length >= end_of_secret)
-        assert len(known.trusted_stores) == (length == end_of_mark)
-        path.write_bytes(whole)
-    path.write_bytes(whole[:end_of_mark])
+        path.write_bytes(content[:length])
+        read_again = user_secret.known_user_secret(user_dir)
+        assert (read_again.secret == secret) is (length >= end_of_secret)
+        assert len(read_again.trusted_stores) == (length == end_of_mark)
+        path.write_bytes(content)
+    path.write_bytes(content[:end_of_mark])
     notes: list[str] = []
     for _ in range(2):
         with Store.open(find_root(first), user_data_dir=user_dir) as store:

@@ -180,13 +180,14 @@ def _find_blocking(root: Path) -> bool:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                # Most files are told by their entry alone.
-                elif entry.is_file(follow_symlinks=False):
                     continue
-                elif entry.name in _OPENED_IN_FOLDERS or entry.path.startswith(git_files):
-                    if _is_endless(Path(entry.path)):
-                        _blocking[root] = Path(entry.path)
-                        return True
+                # Most files are told by their entry alone.
+                if entry.is_file(follow_symlinks=False):
+                    continue
+                is_opened = entry.name in _OPENED_IN_FOLDERS or entry.path.startswith(git_files)
+                if is_opened and _is_endless(Path(entry.path)):
+                    _blocking[root] = Path(entry.path)
+                    return True
     return False
 
 
