@@ -211,22 +211,25 @@ def with_earlier(judged: Judged, turn: Turn) -> Judged:
     else:
         spare = {}
     outcomes: list[Outcome] = []
-    left_by: list[UnjudgedCause] = []
+    unreached_causes: list[UnjudgedCause] = []
     for outcome in judged.outcomes:
         absent = outcome.result
         earlier = spare.get(outcome.candidate.content_hash)
         if earlier and isinstance(absent, Unjudged) and absent.cause in LEFT_BY:
-            left_by.append(absent.cause)
+            unreached_causes.append(absent.cause)
             outcomes.append(Outcome(outcome.candidate, earlier, Origin.CARRIED))
         else:
             outcomes.append(outcome)
     warnings = list(judged.warnings)
-    for cause, number in Counter(left_by).items():
+    for cause, number in Counter(unreached_causes).items():
         memories_keep = counted(number, "memory keeps", "memories keep")
         warning = f"{LEFT_BY[cause]}: {memories_keep} the judgment of an earlier wording"
         warnings.append(join_sentences(warning, f"`xscore continue {turn.id}` judges them."))
     return replace(
-        judged, outcomes=tuple(outcomes), left_by=tuple(left_by), warnings=tuple(warnings)
+        judged,
+        outcomes=tuple(outcomes),
+        unreached_causes=tuple(unreached_causes),
+        warnings=tuple(warnings),
     )
 
 

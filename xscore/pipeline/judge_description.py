@@ -49,8 +49,8 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     """Its calls may cost money: estimates, prices and caps are about it."""
     stored: bool
     """Its judgments are kept for later turns. Scores that depend on the whole pool are not."""
-    packed: bool
-    """It is asked in requests about several memories each, some of which may wait for others."""
+    batches_memories: bool
+    """One request asks about several memories, some of which may wait for others."""
     needs_resources: bool
     """Something may be sent: to its host, to an embedder, or to a shared server."""
     scale: Scale

@@ -122,7 +122,7 @@ async def judge_list(
     async with parts.open_resources(job) as resources:
         resources.faults = faults = ReplyFaults()
         resources.deadline = deadline
-        stop = _ListStop(resources.hold_back)
+        stop = _ListStop(resources.halt_queued_calls)
         resources.stop_source = stop.new_stop
         run = _ListUnderWay(parts, resources, stop, progress, on_end)
         try:
@@ -157,7 +157,7 @@ async def _one_by_one(questions: Iterable[PreparedQuestion]) -> AsyncIterator[Pr
 class _ListStop(Struct):
     """Stops the judges of all questions of a list together."""
 
-    hold_back: Callable[[], None]
+    halt_queued_calls: Callable[[], None]
     """Cancels the queued calls of all."""
     cause: UnjudgedCause | None = None
     """Why nothing more is started; None while running."""
@@ -172,7 +172,7 @@ class _ListStop(Struct):
         self.detail = detail
         for stop in list(self.stops):
             stop.set(cause, detail)
-        self.hold_back()
+        self.halt_queued_calls()
 
     def new_stop(self) -> StopSignal:
         """Return the stop of one question's judging, which also stops the list if the cause applies
@@ -239,7 +239,7 @@ class _ListUnderWay(Struct):
         """Return whether enough prompts wait, counting the fewest packs that the open questions
         still need."""
         judge = self.parts.judge
-        if not judge.packed or len(self.open) >= MOST_OPEN:
+        if not judge.batches_memories or len(self.open) >= MOST_OPEN:
             return True
         pack_size = pack_profile(judge).size
         waiting = sum(-(-watch.left // pack_size) for watch in self.open)

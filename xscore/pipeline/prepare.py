@@ -26,7 +26,7 @@ from xscore.pipeline.pool import (
     refuse_empty_scope,
 )
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
-from xscore.pipeline.turn_stages import JoinedPool, Opened
+from xscore.pipeline.turn_stages import JoinedPool, PreparedTurn
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
@@ -75,7 +75,7 @@ def index_until(deadline: Deadline) -> float | None:
     return now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
 
 
-def open_turn(
+def prepare_turn(
     parts: PipelineParts,
     turn: Turn,
     stopwatch: Stopwatch,
@@ -86,7 +86,7 @@ def open_turn(
     index_until: float | None = None,
     syncs: bool = False,
     shows_diff: bool = True,
-) -> Opened:
+) -> PreparedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
     continues_session: take up the branch's session, as a turn that will run does; False: only look
@@ -124,7 +124,9 @@ def open_turn(
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
     also = joined.also
-    return Opened(ready, key, pool, report, routing, session, checkpoint, warnings, also=also)
+    return PreparedTurn(
+        ready, key, pool, report, routing, session, checkpoint, warnings, also=also
+    )
 
 
 def _pool_of(
@@ -164,7 +166,7 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
 def _completed(
     parts: PipelineParts, turn: Turn, report: IndexReport, *, now: float, shows_diff: bool
 ) -> Turn:
-    """Return the turn with what the working tree adds to it; see `open_turn`."""
+    """Return the turn with what the working tree adds to it; see `prepare_turn`."""
     work = uncommitted_work(
         parts.store.connection,
         parts.root,
@@ -267,7 +269,8 @@ def _session(
 ) -> SessionInfo:
     """Continue the working session of the turn, or of the current branch, and report a break.
 
-    continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
+    continues_session: see `prepare_turn`; if False, a session without a thread represents a new
+        one.
     """
     connection = parts.store.connection
     branch = working_branch(parts.root.git_dir)

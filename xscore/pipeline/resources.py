@@ -284,7 +284,7 @@ class TurnResources(Struct, kw_only=True):
             raise full_disk_error(self.store.original_path, 0)
         require_room(self.store.path)
 
-    def hold_back(self) -> None:
+    def halt_queued_calls(self) -> None:
         """Cancel the judge's queued calls; calls in flight continue."""
         if self.judging is not None:
             self.judging.halt()
@@ -293,7 +293,7 @@ class TurnResources(Struct, kw_only=True):
         """Return the stop of one turn's, or one question's, judging."""
         if self.stop_source is not None:
             return self.stop_source()
-        return StopSignal(self.hold_back)
+        return StopSignal(self.halt_queued_calls)
 
     def why_unanswered(self) -> str:
         """Say what the last failure was if the judge's host has answered no call; empty if it

@@ -148,7 +148,7 @@ def figures_of_stages(
         answer,
         scores,
         command=command,
-        forecast=stages.opened.forecast if judge.paid else None,
+        forecast=stages.prepared.forecast if judge.paid else None,
         threshold=threshold,
     )
 

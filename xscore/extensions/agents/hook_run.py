@@ -30,7 +30,7 @@ from xscore.extensions.agents.hook_protocols import (
 )
 from xscore.extensions.agents.tool_call import BEFORE, CLIENTS
 from xscore.platform.database import has_older_header
-from xscore.platform.errors import StoreUntrusted, UsageError
+from xscore.platform.errors import StoreUntrusted, UsageError, find_xscore_error
 from xscore.platform.git import kill_git
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
 from xscore.platform.text import escape_controls, one_line
@@ -258,8 +258,6 @@ class _HookRun(Struct):
         other error."""
         if error is None or self.event not in _ADVISED or self.state_file is None:
             return ""
-        from xscore.cli.failures import find_xscore_error  # few hooks fail
-
         is_refused = isinstance(find_xscore_error(error), StoreUntrusted)
         if is_refused and may_advise(self.state_file, now=time.time()):
             return REFUSED

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.turn_stages import Opened, Ranking
+from xscore.pipeline.turn_stages import PreparedTurn, Ranking
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.platform.text import join_sentences
@@ -41,6 +41,8 @@ from xscore.records.memory import (
 )
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
+from xscore.store.near_duplicates import near_duplicates
+from xscore.store.purposes import purposes_to_show
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 def build_bundle(
     parts: PipelineParts,
     options: TurnOptions,
-    opened: Opened,
+    prepared: PreparedTurn,
     ranking: Ranking,
     reasons: Mapping[str, str],
 ) -> Bundle:
@@ -79,7 +81,7 @@ def build_bundle(
     authority = {str(layer): share for layer, share in settings.authority.items()}
     entries = without_conflicts(kept, authority=authority, now=now)
     entries = _without_near_duplicates(entries, authority)
-    entries = _with_details(parts.store, entries, opened.turn.scope)
+    entries = _with_details(parts.store, entries, prepared.turn.scope)
     beside = BesideMemories()
     if form == "memory":
         beside = _repository_context(parts)
@@ -87,9 +89,9 @@ def build_bundle(
         entries,
         form=form,
         max_tokens=budget,
-        settings=replace(settings, ceilings=dict(opened.routing.plan.ceilings)),
+        settings=replace(settings, ceilings=dict(prepared.routing.plan.ceilings)),
         now=now,
-        beside=_with_selection(beside, opened.turn.task, ranking, memories, reasons, now=now),
+        beside=_with_selection(beside, prepared.turn.task, ranking, memories, reasons, now=now),
     )
     lost = len(bundle.left_out)
     if not lost:
@@ -247,8 +249,6 @@ def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[st
     # Most stores have none: a model writes them when it is asked to.
     if store.connection.execute(_ONE_PURPOSE).fetchone() is None:
         return {}
-    from xscore.store.purposes import purposes_to_show  # only where there are any
-
     return purposes_to_show(store.connection, memories)
 
 
@@ -269,9 +269,6 @@ def _without_near_duplicates(
     texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)
-    # Most turns show one such memory or none.
-    from xscore.store.near_duplicates import near_duplicates
-
     return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
 
