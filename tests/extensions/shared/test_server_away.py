@@ -23,23 +23,20 @@ from tests.extensions.shared.test_unsent import tree
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.waiting import wait_until
-from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import StoredJudgments
-from xscore.costs.caps import Caps
-from xscore.costs.reservation import turn_budget
 from xscore.extensions.shared.cancellation import cancellable
-from xscore.extensions.shared.connect import open_shared_resources, shared_server_name
+from xscore.extensions.shared.connect import shared_server_name
 from xscore.extensions.shared.link import NEAR_S
 from xscore.extensions.shared.outage import REMEMBERED_S, OutageMemory
 from xscore.extensions.shared.patience import ServerPatience
 from xscore.extensions.shared.unsent import UnsentTurns
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.resources import open_resources
 from xscore.platform.errors import ExitCode
 from xscore.platform.paths import find_root
 from xscore.records.judgment import ClaimState, JudgeIdentity
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import BudgetSettings, Secret, StoreSettings
+from xscore.settings import BudgetSettings, Secret, Settings, StoreSettings
 from xscore.settings.model import SharedSettings
 from xscore.store.store import Store
 
@@ -290,25 +287,22 @@ async def test_a_server_far_away_is_given_up_by_the_first_turn_alone(
 
 
 async def test_a_list_of_questions_waits_for_a_server_that_it_does_not_know(
-    tmp_path: Path, shared: SharedSettings, running: ServerProcess
+    store: Store, shared: SharedSettings, running: ServerProcess
 ) -> None:
     """It has time: a claim is not made without a server that answers a little late."""
     network = StormNetwork(port_of(running.url))
     network.hold()
     far = replace(shared, url=Secret(far_url(running, network)), first_wait_s=0, timeout_s=60)
     judge = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
-    async with GroupCommit(tmp_path / "memory.db") as commits:
-        budget = turn_budget(commits, turn_id="t", caps=Caps(), clock=time.time)
-        judgments = StoredJudgments(commits)
-        async with (
-            open_shared_resources(far, judgments=judgments, budget=budget) as spending,
-            spending.judgments.claims("turn", judge) as claims,
-        ):
-            claiming = asyncio.create_task(claims.claim([["a"]], at_most=1))
-            await asyncio.sleep(0.1)
-            network.let_through()
-            (result,) = await claiming
-            assert result.share is ClaimState.OURS and spending.warnings() == ()
+    async with (
+        open_resources(store, Settings(shared=far), turn_id="b_list") as resources,
+        resources.spending.judgments.claims("turn", judge) as claims,
+    ):
+        claiming = asyncio.create_task(claims.claim([["a"]], at_most=1))
+        await asyncio.sleep(0.1)
+        network.let_through()
+        (result,) = await claiming
+        assert result.state is ClaimState.OURS and resources.spending.warnings() == ()
 
 
 def far_url(running: ServerProcess, network: StormNetwork) -> str:
