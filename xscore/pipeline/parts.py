@@ -196,6 +196,8 @@ class TurnExchange(Struct, frozen=True, kw_only=True):
     warning: str = ""
     call: ServerCall | None = None
     """None: the turn itself asked no server."""
+    at_end: Callable[[], str] = lambda: ""
+    """Does what is left once the turn is over; returns a warning, or nothing."""
 
 
 class BeginTeamSync(Protocol):
