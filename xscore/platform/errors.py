@@ -256,3 +256,15 @@ def error_kinds() -> dict[str, type[ProviderError]]:
         kinds[error.kind] = error
         waiting += error.__subclasses__()
     return kinds
+
+
+def find_xscore_error(error: BaseException) -> XscoreError | None:
+    """Return the error of ours that this is, or the first that a group holds; None for a bug."""
+    if isinstance(error, XscoreError):
+        return None if type(error) is XscoreError else error
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            inner_error = find_xscore_error(inner)
+            if inner_error is not None:
+                return inner_error
+    return None

@@ -30,6 +30,7 @@ from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
+from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairRung, memory_pieces
@@ -62,13 +63,7 @@ class PromptLayout(Struct, frozen=True):
         return self.name_questions is not None
 
 
-def _read_chat_reply(text: str, ids: Collection[str]) -> ParsedReply:
-    from xscore.scorer.chat_replies import parse_reply  # decision models answer in other words
-
-    return parse_reply(text, ids)
-
-
-ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, _read_chat_reply)
+ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, parse_reply)
 
 
 # fmt: off
@@ -164,11 +159,11 @@ class PromptBuilder(Struct, frozen=True):
         if together:
             name = pack.id or together[0].content_hash[:16]
             whole_memories = sum(not piece.is_part for piece in todo)
-            is_all = pack.is_kept and whole_memories == len(pack.members)
-            prompts.append(PackPrompt(name, tuple(together), is_kept=is_all))
+            is_all = pack.is_lasting and whole_memories == len(pack.members)
+            prompts.append(PackPrompt(name, tuple(together), is_lasting=is_all))
         for piece in apart:
             name = f"w_{piece.content_hash[:16]}"
-            prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
+            prompts.append(PackPrompt(name, (piece,), is_lasting=pack.is_lasting))
         return prompts
 
     def _is_apart(self, pack: Pack, piece: MemoryPiece) -> bool:
@@ -202,7 +197,7 @@ class PromptBuilder(Struct, frozen=True):
             max_output_tokens,
             reasons_from=self.reasons_from,
             cache_key=prompt.pack,
-            is_kept=prompt.is_kept,
+            is_lasting=prompt.is_lasting,
         )
 
     def entries(self, prompt: PackPrompt) -> list[PackEntry]:
@@ -287,7 +282,7 @@ def chat_layout(rubric: Rubric) -> PromptLayout:
     return PromptLayout(
         rubric.version(),
         partial(judging_request, rubric=rubric),
-        _read_chat_reply,
+        parse_reply,
         system=rubric.text,
     )
 

@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from anyio import CancelScope
 
-from xscore.cli.failures import find_xscore_error
-from xscore.platform.errors import XscoreError
+from xscore.platform.errors import XscoreError, find_xscore_error
 
 Result = TypeVar("Result")
 Report = Callable[[float, float | None, str], None]

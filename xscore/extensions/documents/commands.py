@@ -16,8 +16,7 @@ from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import YES
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
-from xscore.extensions.documents.files import place_of_file
-from xscore.extensions.documents.hosts import is_address
+from xscore.extensions.documents.files import is_address, place_of_file
 from xscore.extensions.documents.searching import search_documents
 from xscore.pipeline.json_form import record_json
 from xscore.platform.clock import DAY_S

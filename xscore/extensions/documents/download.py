@@ -241,7 +241,7 @@ def _sendable(value: str, most_chars: int) -> str:
     return ""
 
 
-def _new_session(tls: ssl.SSLContext, gate: _AddressGate) -> ClientSession:
+def _new_session(tls: "ssl.SSLContext", gate: _AddressGate) -> ClientSession:
     """Return a session for one request: no cookies, no proxy, no second host, nothing unpacked."""
     connector = TCPConnector(
         ssl=tls, use_dns_cache=False, force_close=True, socket_factory=gate.make_socket

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from xscore.extensions.documents.download import Download, Downloader
 from xscore.extensions.documents.files import (
+    is_address,
     path_of_place,
     place_of_file,
     read_document_file,
 )
 from xscore.extensions.documents.forms import ACCEPTED, charset_of, form_of, is_unmarked_utf_16
-from xscore.extensions.documents.hosts import checked_address, is_address
+from xscore.extensions.documents.hosts import checked_address
 from xscore.extensions.documents.keeping import FetchedDocument, KeptDocument, keep_document
 from xscore.extensions.documents.parsed import DocumentForm, ParsedDocument, ReadingJob
 from xscore.extensions.documents.reading import read_apart

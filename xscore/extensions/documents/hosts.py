@@ -8,6 +8,8 @@ list.
 import re
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
+from yarl import URL
+
 from xscore.platform.errors import NotFetched
 from xscore.platform.text import one_line
 from xscore.settings import DocumentSettings
@@ -16,11 +18,6 @@ SCHEME = "https"
 _WHOLE_ADDRESS = "Give a whole address, such as https://example.com/page."
 _RAW_BYTE = re.compile("[\udc80-\udcff]")
 """A byte of a header that is not UTF-8, as Python reads it."""
-
-
-def is_address(source: str) -> bool:
-    """Whether what a person named is an address rather than a file."""
-    return "://" in source
 
 
 def checked_address(source: str, settings: DocumentSettings) -> str:
@@ -101,9 +98,7 @@ def _called_host(parts: SplitResult) -> str:
 
 def _called_name(host: str) -> str:
     """Return a host as it is asked for, in ASCII; empty: it cannot be."""
-    # Only where something is fetched; it comes with aiohttp, which calls the name that it returns.
-    from yarl import URL
-
+    # aiohttp calls the name that this returns.
     try:
         return (URL.build(scheme=SCHEME, host=host.lower()).raw_host or "").lower()
     except ValueError:
