@@ -86,7 +86,8 @@ _TABLES = f"""
     CREATE TABLE ledger ({", ".join(_LEDGER_COLUMNS)});
     CREATE TABLE ledger_turn ({", ".join(_TURN_COLUMNS)}, PRIMARY KEY (turn));
     CREATE TABLE call (
-        {", ".join(map(_quoted, GROUPINGS))}, of_turn, is_own_judging, {", ".join(SUM_COLUMNS)}, durations
+        {", ".join(map(_quoted, GROUPINGS))}, of_turn, is_own_judging,
+        {", ".join(SUM_COLUMNS)}, durations
     );
     CREATE TABLE chosen (repo, turn, PRIMARY KEY (repo, turn));
 """
