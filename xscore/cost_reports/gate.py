@@ -93,6 +93,7 @@ def measure_report(report: CostReport) -> GateFigures:
         if not line.unjudged:
             recall = convert(line, EvaluationRecall, from_attributes=True)
             break
+    timings = [convert(timing, StageP95, from_attributes=True) for timing in report.timings]
     return GateFigures(
         turns=ended,
         coverage=report.coverage,
@@ -103,9 +104,7 @@ def measure_report(report: CostReport) -> GateFigures:
         unpriced=spent.unpriced,
         recall=recall,
         left_out=report.left_out,
-        timings=tuple(
-            convert(timing, StageP95, from_attributes=True) for timing in report.timings
-        ),
+        timings=tuple(timings),
     )
 
 

@@ -400,6 +400,7 @@ def _judge_info(
     parts: PipelineParts, stages: TurnStages, resources: "TurnResources | None"
 ) -> JudgeInfo:
     identity = stages.judged.judge
+    price = _assumed_price(parts, resources, model=identity.model, host=identity.host)
     return JudgeInfo(
         provider=identity.provider,
         model=identity.model,
@@ -408,9 +409,7 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=_what_it_saw(parts, stages),
-        assumed_price=_assumed_price(
-            parts, resources, model=identity.model, host=identity.host
-        ),
+        assumed_price=price,
     )
 
 

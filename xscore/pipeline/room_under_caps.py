@@ -51,11 +51,8 @@ def announce_budget(
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
-    judges = (
-        parts.judge.paid
-        and not parts.settings.judge.replay
-        and Caps.of(parts.settings.budget).any
-    )
+    is_paid = parts.judge.paid and not parts.settings.judge.replay
+    judges = is_paid and Caps.of(parts.settings.budget).any
     return list(_without_price(parts, judges=judges, answers=False))
 
 

@@ -169,15 +169,14 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
     options = setup.options
     if options.isolated:
         turn = replace(turn, fresh=True, thread="", follows_latest=False)
+    sees_past = options.sees_past or Layer.SESSION in turn.scope.layers
     opened = open_turn(
         parts,
         turn,
         setup.stopwatch,
         continues_session=not options.isolated,
         judged=options.judged,
-        exchanges=(
-            not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers
-        ),
+        exchanges=sees_past or not options.isolated,
         index_until=index_until(setup.deadline),
         syncs=not options.isolated,
         shows_diff=setup.wants_answer,

@@ -158,11 +158,9 @@ async def _open_first(
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
         return _FirstJudge(absent, described, opened, error.kind, (warning,))
-    if (
-        not described.stored
-        or isinstance(judge, NoJudge)
-        or judge.identity == parts.judge.identity
-    ):
+    if not described.stored or isinstance(judge, NoJudge):
+        return _FirstJudge(judge, described, opened)
+    if judge.identity == parts.judge.identity:
         return _FirstJudge(judge, described, opened)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.

@@ -80,12 +80,8 @@ def add_trust_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:
     """Trust a store at a path. Call it inside `user_lock`."""
     path = user_data_dir / TRUST_FILE
     user = _read(path) or ephemeral_secret()
-    _write(
-        path,
-        UserSecret(
-            user.secret, user.trusted_stores | {real_path: user.mark(store_id, real_path)}
-        ),
-    )
+    trusted_stores = user.trusted_stores | {real_path: user.mark(store_id, real_path)}
+    _write(path, UserSecret(user.secret, trusted_stores))
 
 
 @contextmanager

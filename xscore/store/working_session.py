@@ -219,9 +219,9 @@ def _open(
     """Open a session. The first of a branch is named by it, to find its exchanges if the table is
     lost."""
     first = "s_" + digest("thread", read_meta(connection, "store_id"), branch)[:16]
-    name = thread or (
-        first if load_session(connection, first) is None else "s_" + random_hex(8)
-    )
+    name = thread or first
+    if not thread and load_session(connection, first) is not None:
+        name = "s_" + random_hex(8)
     _insert(
         connection,
         name,

@@ -82,9 +82,8 @@ def add_entries(
         parsed = _Source(source, file)
         ours = parsed.own(entry)
         values = [parsed.value(node) for node in ours]
-        if entry.value in values or (
-            parsed.holds(entry) and not any(map(entry.gives_way, values))
-        ):
+        is_kept = parsed.holds(entry) and not any(map(entry.gives_way, values))
+        if is_kept or entry.value in values:
             continue
         source = _Source(remove_entries(source, [entry], file), file).insert(entry)
     return source

@@ -81,11 +81,10 @@ def read_subjects(store: Store, places: Sequence[SubjectPlace]) -> list[Subject]
                 source = _source_of(place, memories[place.path])
             redacted = redact_said(source, prose=False, allow_pii=store.settings.allow_pii)
             if redacted.text.strip():
-                subjects.append(
-                    Subject(
-                        key=place.key, path=place.path, name=place.name, source=redacted.text
-                    )
+                subject = Subject(
+                    key=place.key, path=place.path, name=place.name, source=redacted.text
                 )
+                subjects.append(subject)
     return subjects
 
 

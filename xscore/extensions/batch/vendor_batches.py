@@ -93,14 +93,13 @@ class AnthropicBatches(BatchHost):
             "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1),
         }
         timeout_s = upload_timeout_s(size)
-        return self._seen(
-            await self._post(
-                self.path,
-                timeout_s=timeout_s,
-                content=_framed(lines),
-                options={"headers": headers},
-            )
+        reply = await self._post(
+            self.path,
+            timeout_s=timeout_s,
+            content=_framed(lines),
+            options={"headers": headers},
         )
+        return self._seen(reply)
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the batches with the same number of requests; none has a mark."""
