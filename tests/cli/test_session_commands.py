@@ -45,10 +45,8 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(
     announcement = (
         'You were working on "mend \\x1b[31madd_one\\u202e now" (branch feat/ABC-7, 2 h ago).'
     )
-    assert (
-        repeated.stderr.count("You were working on") == 1
-        and announcement in repeated.stderr.splitlines()
-    )
+    assert repeated.stderr.count("You were working on") == 1
+    assert announcement in repeated.stderr.splitlines()
     assert announcement not in repeated.stdout
     asleep(root, 49)
     assert "You were working" not in xscore("ask", "quiet", "-q", *flags, cwd=root).stderr
@@ -56,11 +54,9 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(
     in_json = xscore("ask", "last", "--json", *flags, cwd=root)
     session = json.loads(in_json.stdout)["session"]
     assert "You were working" not in in_json.stderr
-    assert (session["branch"], session["resumed"], session["last_task"]) == (
-        "feat/ABC-7",
-        True,
-        "quiet",
-    )
+    assert session["branch"] == "feat/ABC-7"
+    assert session["resumed"] is True
+    assert session["last_task"] == "quiet"
     assert set(session) == {"thread", "branch", "resumed", "last_task", "last_updated"}
 
 
@@ -76,17 +72,13 @@ def test_a_session_is_shown_resumed_and_closed(
     assert xscore("session", "close", cwd=root).returncode == 1
     xscore("ask", "Goal: speed\nis add_one fast?", "--file", "a.py:2", *flags, cwd=root)
     shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
-    assert (shown["goals"], shown["entities"], shown["pending"]) == (
-        ["speed"],
-        ["a.py::add_one"],
-        ["measure it"],
-    )
-    assert (shown["branch"], shown["file"], shown["line"], shown["tasks"]) == (
-        "main",
-        "a.py",
-        2,
-        1,
-    )
+    assert shown["goals"] == ["speed"]
+    assert shown["entities"] == ["a.py::add_one"]
+    assert shown["pending"] == ["measure it"]
+    assert shown["branch"] == "main"
+    assert shown["file"] == "a.py"
+    assert shown["line"] == 2
+    assert shown["tasks"] == 1
     page = xscore("session", "show", cwd=root).stdout
     assert "You were working on" in page and "a.py:2" in page and "measure it" in page
     begun = json.loads(xscore("session", "fresh", "--json", cwd=root).stdout)["thread"]
@@ -157,22 +149,16 @@ def test_a_checkpoint_goes_from_hand_to_hand(
             cwd=root,
         ).stdout
     )
-    assert (saved["goals"], saved["notes"], saved["pending"]) == (
-        ["faster"],
-        ["ask Ann"],
-        ["measure it"],
-    )
+    assert saved["goals"] == ["faster"]
+    assert saved["notes"] == ["ask Ann"]
+    assert saved["pending"] == ["measure it"]
     taken = xscore("session", "save", "speed", cwd=root)
     assert taken.returncode == 2 and "--replace" in taken.stderr, (
         "its note and goal would be lost"
     )
     assert json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert (
-        xscore(
-            "session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root
-        ).returncode
-        == 0
-    )
+    done = xscore("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root)
+    assert done.returncode == 0
     saved = json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout)
     assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
     assert "ask Bob" in xscore("session", "load", "speed", cwd=root).stdout
@@ -227,11 +213,9 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
     )
     assert f"{guess['carried']} judgment" in xscore("session", "list", cwd=root).stdout
     (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
-    assert (listed["thread"], listed["tasks"], listed["carried"]) == (
-        "sums/1",
-        2,
-        guess["carried"],
-    )
+    assert listed["thread"] == "sums/1"
+    assert listed["tasks"] == 2
+    assert listed["carried"] == guess["carried"]
     why = xscore("explain", "part_1.py::f1_1", cwd=root).stdout
     assert f"carried from turn {first['turn_id']}: judged under “add one”." in why
     fresh = xscore(

@@ -155,10 +155,8 @@ async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(
         ("filled", True)
     }
     first = render_lines(answer).splitlines()[0]
-    assert (
-        answer.selected[0].entity == "discount"
-        and first.count(f"~{answer.selected[0].score:.2f}") == 1
-    )
+    assert answer.selected[0].entity == "discount"
+    assert first.count(f"~{answer.selected[0].score:.2f}") == 1
     assert (explained.outcome, "filled in" in explained.words) == ("selected", True)
 
 
@@ -174,11 +172,9 @@ async def test_where_a_model_chose_nothing_no_answer_is_paid(
         context = await pipeline.ask(turn, answer=False)
         anyway = await pipeline.ask(turn, answer_anyway=True)
     assert Stage.PRIMARY in answer.usage
-    assert (answer.exit_code, answer.answer, answer.spent(Stage.PRIMARY).attempts) == (
-        1,
-        None,
-        0,
-    )
+    assert answer.exit_code == 1
+    assert answer.answer is None
+    assert answer.spent(Stage.PRIMARY).attempts == 0
     assert any("--answer-anyway" in warning for warning in answer.warnings)
     assert (context.exit_code, anyway.exit_code, anyway.answer) == (0, 0, server.answer)
 

@@ -64,12 +64,10 @@ def test_golden(snapshot: SnapshotAssertion) -> None:
     system text."""
     request = conversing(WHOLE, TURN.task)
     assert "\n\n---\n\n".join([request.system, *request.content]) == snapshot
-    assert (request.stage, request.model, request.max_output_tokens, request.reply_ids) == (
-        Stage.PRIMARY,
-        "m",
-        100,
-        (),
-    )
+    assert request.stage == Stage.PRIMARY
+    assert request.model == "m"
+    assert request.max_output_tokens == 100
+    assert request.reply_ids == ()
 
 
 def test_nothing_of_the_repository_stands_in_the_system_role() -> None:

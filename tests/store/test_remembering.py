@@ -72,10 +72,8 @@ def test_a_scope_stays_until_another_is_named(store: Store) -> None:
     )
     repeated = remember(store, Statement(text="use tabs", key="indent"))
     narrow = remember(store, Statement(text="use spaces", key="indent"))
-    assert (repeated.memory.id, repeated.memory.scope) == (
-        wide.memory.id,
-        MemoryScope.WORKSPACE,
-    )
+    assert repeated.memory.id == wide.memory.id
+    assert repeated.memory.scope == MemoryScope.WORKSPACE
     assert (narrow.memory.scope, narrow.superseded) == (MemoryScope.REPOSITORY, ())
     moved = remember(
         store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)
@@ -95,11 +93,9 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
         now=5.0,
     )
     memory = remembered.memory
-    assert (memory.layer, memory.kind, remembered.became) == (
-        Layer.GOVERNANCE,
-        Kind.DECISION,
-        StatementEffect.STORED,
-    )
+    assert memory.layer == Layer.GOVERNANCE
+    assert memory.kind == Kind.DECISION
+    assert remembered.became == StatementEffect.STORED
     assert memory.text == "we use tenacity\n\nBecause: it composes\n\nInstead of: backoff"
     assert memory.details.links == ("https://example.org",)
     view = store.connection.execute(

@@ -208,11 +208,9 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     record_turn(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
     record_turn(store, "paint it", answer="Painted.", thread=thread, now=2.0)
     kept = load_session(store.connection, thread)
-    assert (
-        kept is not None
-        and "mend the pump → Mended." in kept.summary
-        and "oil it" in kept.summary
-    )
+    assert kept is not None
+    assert "mend the pump → Mended." in kept.summary
+    assert "oil it" in kept.summary
     store.connection.execute(
         "DELETE FROM memory_row WHERE id = ?", (exchange_memory_id("key of mend the pump"),)
     )

@@ -44,11 +44,9 @@ def test_a_passage_says_where_it_comes_from(
     assert (kept.place, kept.title, kept.form) == ("docs/contract.pdf", "Contract", "pdf")
     assert (kept.passages, kept.added, kept.redacted) == (2, 2, 0)
     first, second = sorted(passages_of(shelf.connection, [kept.place]), key=lambda m: m.entity)
-    assert (first.layer, first.kind, first.origin) == (
-        Layer.VECTOR,
-        Kind.DOCUMENT,
-        MemoryOrigin.DOCUMENT,
-    )
+    assert first.layer == Layer.VECTOR
+    assert first.kind == Kind.DOCUMENT
+    assert first.origin == MemoryOrigin.DOCUMENT
     assert (first.entity, second.entity) == ("Contract > page 1", "Contract > page 2")
     assert first.title == "docs/contract.pdf: Contract > page 1"
     assert first.updated_at == moment.now

@@ -46,11 +46,9 @@ def test_a_fact_waits_with_its_quote(store: Store) -> None:
     assert len(read(store, "s_1").kept.new) == 1
     (fact,) = facts(store)
     assert fact.id not in candidates(store)
-    assert (fact.kind, fact.layer, fact.source) == (
-        Kind.DECISION,
-        Layer.GOVERNANCE,
-        MemorySource.INFERRED,
-    )
+    assert fact.kind == Kind.DECISION
+    assert fact.layer == Layer.GOVERNANCE
+    assert fact.source == MemorySource.INFERRED
     assert fact.confidence == pytest.approx(0.6)
     assert fact.details.quote == REDIS[0]
     assert fact.details.quoted_in == exchange

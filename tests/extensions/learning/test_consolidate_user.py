@@ -76,11 +76,9 @@ def test_what_enough_projects_say_becomes_the_users(
     of_the_user = of_user(stores[-1])
     assert bool(of_the_user) is promoted
     for memory in of_the_user:
-        assert (memory.kind, memory.key, memory.source) == (
-            Kind.PREFERENCE,
-            "orm",
-            MemorySource.INFERRED,
-        )
+        assert memory.kind == Kind.PREFERENCE
+        assert memory.key == "orm"
+        assert memory.source == MemorySource.INFERRED
         assert memory.confidence == pytest.approx(min(1.0, 0.6 * (3 / len(choices)) / 0.5))
         assert memory.evidence_count == 3
 
