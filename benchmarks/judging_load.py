@@ -194,7 +194,7 @@ class Bench(Struct, frozen=True):
                 slots=pack_slots(described, pool),
                 priors=lexical_priors(turn, pool.candidates, self.store.term_vectors),
                 concurrency=workers_for(described.concurrency),
-                stop=StopSignal(resources.hold_back),
+                stop=StopSignal(resources.halt_queued_calls),
             ),
         )
 

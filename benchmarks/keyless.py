@@ -44,10 +44,10 @@ ANY_GOLD, MOST_KEPT, MOST_ABSENT = 0.68, 12.0, 0.08
 LEAST_OF_POOL = 0.002
 """Scores below it fill no place; they are not held."""
 SETTINGS = SelectionSettings()
-PASSED_ALONE = FillRules(to=0)
+PASSED_ALONE = FillRules(target_places=0)
 GRID = [
-    FillRules(to=to, share=share, beside=beside)
-    for to, share, beside in itertools.product(
+    FillRules(target_places=places, share=share, other_kinds=others)
+    for places, share, others in itertools.product(
         (10, 12, 13, 14, 15), (0.2, 0.3, 0.4, 0.5), (2, 3)
     )
 ]
@@ -103,7 +103,10 @@ def main() -> int:
     show("filled", filled)
     if options.grid:
         for rules in GRID:
-            show(f"{rules.to} {rules.share} {rules.beside}", figures_under(rules, scored))
+            show(
+                f"{rules.target_places} {rules.share} {rules.other_kinds}",
+                figures_under(rules, scored),
+            )
     held_out = list(cross_validated(scored))
     show("… cross-validated", held_out)
     print(f"passed, and neither kept nor named: {lost}")

@@ -134,9 +134,11 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     assert "these reached 0.2" in answer_account.render_filled(question)
     few = replace(question, selected=(WRITE, near))
     assert "only 1 reached the threshold of 0.5" in answer_account.render_filled(few)
-    full = replace(question, selected=(WRITE, *[near] * (FILL.to - 1)))
-    assert f"to make {FILL.to}" in answer_account.render_filled(full)
-    assert f"to make {FILL.to}" not in answer_account.render_filled(few), "there are two"
+    full = replace(question, selected=(WRITE, *[near] * (FILL.target_places - 1)))
+    assert f"to make {FILL.target_places}" in answer_account.render_filled(full)
+    assert f"to make {FILL.target_places}" not in answer_account.render_filled(few), (
+        "there are two"
+    )
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
     assert "reached the threshold of 0.5, or 0.25 for" in answer_text.render_selection(nothing)
     assert "or 0.2" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))

@@ -74,7 +74,7 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert done.returncode == 4, done.stderr
     assert Decimal("0.43") < host.charged <= Decimal("0.45")
     assert host.counts.peak_in_flight >= 32
-    assert "of the turn's $0.45 are left" in done.stderr
+    assert "of the turn's $0.45 is left" in done.stderr
     assert (
         done.stderr.count("xscore continue") == done.stderr.count("judging may take about") == 1
     )

@@ -57,7 +57,7 @@ async def test_two_turns_one_after_the_other_share_the_day(
         second = turn(commits, "t2", DAILY, clock)
         await spend(second, "0.50")
         with pytest.raises(
-            BudgetExhausted, match=rf"\$0[\d.]* of the day's \$1\.50 \({TODAY}, UTC\) are left"
+            BudgetExhausted, match=rf"\$0[\d.]* of the day's \$1\.50 \({TODAY}, UTC\) is left"
         ) as caught:
             await second.reserve(Decimal("0.01"))
     assert "budget.max_usd_day" in caught.value.hint and "xscore continue" in caught.value.hint
@@ -84,7 +84,7 @@ async def test_the_next_day_has_room_again(
         clock.now += DAY_S / 2
         await spend(budget, "0.50")
         with pytest.raises(
-            BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 are left"
+            BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 is left"
         ) as caught:
             await budget.reserve(Decimal("0.50"))
     assert "budget.max_usd_repository" in caught.value.hint

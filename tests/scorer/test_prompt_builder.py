@@ -65,7 +65,7 @@ def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     """Prefixes that another turn will repeat are marked for caching; a throwaway, a part and a
     retry are not."""
     prompt_drafts = drafts(JudgeModel(name="m", prefix_ttl_s=300))
-    lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
+    lasting, throwaway = Pack("p_1", MEMBERS, is_lasting=True), Pack("x_1", MEMBERS)
     todo = prompt_drafts.pieces_of(lasting, TEXTS)
     (full_pack,), (loose,), (half_pack,) = (
         prompt_drafts.prompts_of(lasting, todo),

@@ -34,7 +34,7 @@ def thread(store: Store) -> str:
         store,
         turn,
         f"In src/pump.py [{memory.id}].\nTODO: {NEEDLE} oil",
-        verdict=SelectionOutcome((memory.id,), {}),
+        selection_outcome=SelectionOutcome((memory.id,), {}),
         now=2.0,
     )
     record_turn(store, "paint it", answer="Painted.", thread=begun, now=3.0)

@@ -143,10 +143,10 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     memory = function()
     put(store.connection, memory)
     identifier = begin(store, Turn(task="t"), "k", now=1.0)
-    verdict = SelectionOutcome(
+    selection_outcome = SelectionOutcome(
         (memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0}
     )
-    finish(store, identifier, verdict=verdict, now=2.0)
+    finish(store, identifier, selection_outcome=selection_outcome, now=2.0)
     (used,) = find_memories(store, memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)
     payloads = {

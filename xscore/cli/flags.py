@@ -81,6 +81,8 @@ class Flags(Struct, frozen=True):
             )
         is_fresh = bool(self.given.get("fresh"))
         goes_on = bool(thread) or follows
+        # `--fresh` alone starts a new session. With `--thread` or `--continue` it keeps the thread
+        # and judges everything again.
         return Turn(
             task=read_stdin() if task == "-" else readable_text(task),
             errors="" if errors is None else _read_errors(errors),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.turn_stages import Answered, Opened
+from xscore.pipeline.turn_stages import Answered, PreparedTurn
 from xscore.platform.errors import (
     BudgetExhausted,
     CallTimedOut,
@@ -48,11 +48,11 @@ def typical_answer_s(parts: PipelineParts) -> float:
 
 
 async def ask_primary(
-    parts: PipelineParts, opened: Opened, resources: "TurnResources", bundle: Bundle
+    parts: PipelineParts, prepared: PreparedTurn, resources: "TurnResources", bundle: Bundle
 ) -> Answered:
     """Make the answering call; what stops or fails it is part of what is returned."""
     try:
-        return await _ask_within_deadline(parts, opened, resources, bundle)
+        return await _ask_within_deadline(parts, prepared, resources, bundle)
     except asyncio.CancelledError:
         # Ctrl-C while the answer was streamed: what was judged and chosen stands, so it is taken
         # back, and the receipt names the interruption.
@@ -66,14 +66,14 @@ async def ask_primary(
 
 
 async def _ask_within_deadline(
-    parts: PipelineParts, opened: Opened, resources: "TurnResources", bundle: Bundle
+    parts: PipelineParts, prepared: PreparedTurn, resources: "TurnResources", bundle: Bundle
 ) -> Answered:
     """Make the call within the deadline and stream it to the observer.
 
     Raises a leaf of ProviderError, and BudgetExhausted.
     """
-    turn = opened.turn
-    checkpoint = opened.checkpoint
+    turn = prepared.turn
+    checkpoint = prepared.checkpoint
     assert parts.answerer is not None
     provider = resources.answering_provider(parts.answerer)
     conversation = _conversation(parts, turn, checkpoint)

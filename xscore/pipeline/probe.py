@@ -279,7 +279,7 @@ def _probe_request(prompts: PromptBuilder, entries: Sequence[PackEntry]) -> Requ
         prompts.model,
         PROBE_OUTPUT_TOKENS + prompts.model.reasoning_reserve,
         cache_key=PROBE_CACHE_KEY,
-        is_kept=False,
+        is_lasting=False,
     )
     request = prompts.layout.render(entries, turn_block(PROBE_TASK), options)
     return replace(request, stage=Stage.PROBE)

@@ -61,7 +61,9 @@ def save_turn(
         receipt=msgspec.json.encode(receipt).decode(),
         answer=answer.answer,
         figures=figures,
-        verdict=turns.SelectionOutcome(tuple(candidate.id for candidate in kept), rejected),
+        selection_outcome=turns.SelectionOutcome(
+            tuple(candidate.id for candidate in kept), rejected
+        ),
         has_evidence=any(candidate.kind is not Kind.EXCHANGE for candidate in kept),
         isolated=isolated,
     )
@@ -148,7 +150,7 @@ def figures_of_stages(
         answer,
         scores,
         command=command,
-        forecast=stages.opened.forecast if judge.paid else None,
+        forecast=stages.prepared.forecast if judge.paid else None,
         threshold=threshold,
     )
 

@@ -91,8 +91,12 @@ class Request(Struct, frozen=True, kw_only=True):
     """An upper bound of the input tokens (chars / 2.5), reserved in limits and budget before the
     send."""
     cache_key: str = ""
+    """Calls with the same key begin with the same bytes: a host routes them to the same prefix
+    cache. Empty: none."""
     reasoning: str = ""
+    """The reasoning effort to ask for; empty: the model's default."""
     temperature: float | None = None
+    """None: not sent, since the model takes none or its default is wanted."""
     candidates: int = 0
     """Judgments this call returns: one per memory or, if questions share the prompt, per memory and
     question."""
@@ -179,6 +183,7 @@ class Capability(Struct, frozen=True, kw_only=True):
     reply_form: ReplyForm = ReplyForm.JSON_SCHEMA
     """The strongest form that gave a readable reply."""
     without: tuple[str, ...] = ()
+    """Request fields that the host refuses; `decisions`: it has no decisions route."""
     reports_usage: bool = True
     reports_cached_tokens: bool = False
     context_tokens: Limit | None = None

@@ -158,11 +158,11 @@ class PromptBuilder(Struct, frozen=True):
         if together:
             name = pack.id or together[0].content_hash[:16]
             whole_memories = sum(not piece.is_part for piece in todo)
-            is_all = pack.is_kept and whole_memories == len(pack.members)
-            prompts.append(PackPrompt(name, tuple(together), is_kept=is_all))
+            is_all = pack.is_lasting and whole_memories == len(pack.members)
+            prompts.append(PackPrompt(name, tuple(together), is_lasting=is_all))
         for piece in apart:
             name = f"w_{piece.content_hash[:16]}"
-            prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
+            prompts.append(PackPrompt(name, (piece,), is_lasting=pack.is_lasting))
         return prompts
 
     def _is_apart(self, pack: Pack, piece: MemoryPiece) -> bool:
@@ -196,7 +196,7 @@ class PromptBuilder(Struct, frozen=True):
             max_output_tokens,
             reasons_from=self.reasons_from,
             cache_key=prompt.pack,
-            is_kept=prompt.is_kept,
+            is_lasting=prompt.is_lasting,
         )
 
     def entries(self, prompt: PackPrompt) -> list[PackEntry]:

@@ -101,7 +101,7 @@ def hook(
         say=texts.append,
     )
     event_function(event)(call)
-    note_end(state_file, failure=None, session=thread, texts=call.said, brief=call.brief)
+    note_end(state_file, failure=None, session=thread, texts=call.added_texts, brief=call.brief)
     return "".join(texts)
 
 

@@ -291,7 +291,7 @@ PACKS = [
     Pack(
         f"p{at}",
         tuple(made for made, _ in list(CODE.values())[at * 8 : at * 8 + 8]),
-        is_kept=True,
+        is_lasting=True,
     )
     for at in range(3)
 ]

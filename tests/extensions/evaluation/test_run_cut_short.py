@@ -30,7 +30,7 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
     assert evaluation.cost_usd == Decimal("0.20") and spent == 200_000_000_000
     assert evaluation.cap == CapLeft(of="run", cap_usd=Decimal("0.20"), left_usd=Decimal(0))
     words = " ".join(evaluation.warnings) + render_evaluation_account(evaluation)
-    assert "$0 of the run's $0.20 are left; raise --max-usd" in words
+    assert "$0 of the run's $0.20 is left; raise --max-usd" in words
     assert "xscore continue" not in words and "turn" not in words, (
         "a question is not gone on with by itself"
     )

@@ -66,7 +66,7 @@ def play(
         turn,
         answer,
         receipt=json.dumps(receipt),
-        verdict=SelectionOutcome(tuple(memory.id for memory in kept), {}),
+        selection_outcome=SelectionOutcome(tuple(memory.id for memory in kept), {}),
         now=6.0,
     )
     return turn

@@ -28,7 +28,7 @@ from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform import database, money
@@ -314,17 +314,19 @@ class BackgroundWork:
             connection = pipeline.store.connection
             parts = _within_caps(parts, run_id, now=self._clock())
             parts, turn = turn_to_continue(parts, turn_id, answer=False, even_done=True)
-            opened = open_turn(
+            prepared = prepare_turn(
                 parts, replace(turn, continues=""), Stopwatch(), continues_session=False
             )
-            changed = tuple([miss for miss in opened.pool.misses if miss.updated_at > asked_at])
+            changed = tuple(
+                [miss for miss in prepared.pool.misses if miss.updated_at > asked_at]
+            )
             if not (changed and parts.judge.stored):
                 return True
             self._lease.say(
                 f"judging {counted(len(changed), 'changed memory', 'changed memories')}"
             )
             narrowed = replace(
-                opened, pool=replace(opened.pool, candidates=changed, misses=changed)
+                prepared, pool=replace(prepared.pool, candidates=changed, misses=changed)
             )
             async with parts.open_resources(run_id) as resources:
                 judge = await open_judge(parts.judge, resources, narrowed)

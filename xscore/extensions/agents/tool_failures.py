@@ -76,7 +76,7 @@ def note_failure(call: HookCall) -> str:
         _put_on_record(call, failed_call, ending, words, memory_id)
     memory = _stored_failure(call, failed_call, ending, memory_id)
     if memory is not None and memory.details.resolution:
-        call.add(_what_helped(memory))
+        call.answer(_what_helped(memory))
     return ""
 
 

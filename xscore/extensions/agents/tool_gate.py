@@ -47,7 +47,7 @@ _LATEST_S = 3
 """Seconds after which it ends: an agent waits 5."""
 
 
-def run_tool_hook(event: str, client: str) -> bytes:
+def answer_tool_hook_or_return_failure(event: str, client: str) -> bytes:
     """Answer a hook around a tool call and end the process, unless the call has failed: then return
     the message, which `tool_failures` takes."""
     try:

@@ -237,4 +237,4 @@ class ChunkJudge:
     def _stopped(self, stop: StopSignal, resources: TurnResources) -> None:
         if stop.cause in ENDS_ALL and self._ended is None:
             self._ended = (stop.cause, stop.detail)
-            resources.hold_back()
+            resources.halt_queued_calls()

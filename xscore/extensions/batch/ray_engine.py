@@ -265,7 +265,7 @@ class _RayRun(Struct):
 
     async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline) -> None:
         parts = self.parts
-        assert parts.judge.packed, "actors only ask models"
+        assert parts.judge.batches_memories, "actors only ask models"
         async with parts.open_resources(self.job) as resources:
             judge, _ = await with_probed_host(parts.judge, resources)
             context, chunks = await self.prepared(judge, resources, questions, deadline)
