@@ -198,6 +198,6 @@ def test_a_decision_and_a_fact_follow_the_same_rule(connection: sqlite3.Connecti
 
 
 def test_what_nobody_would_be_shown_is_left_alone(connection: sqlite3.Connection) -> None:
-    """One memory, or none, has nobody to amend."""
+    """A single memory has none to amend, and neither has an empty list."""
     assert placed(connection, {}) == {}
     assert placed(connection, {}, said(NEW_RULE, day=1)) == {}

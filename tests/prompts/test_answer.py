@@ -109,7 +109,7 @@ def test_pasted_text_cannot_leave_its_fence() -> None:
 
 
 def test_an_empty_bundle_says_so() -> None:
-    """If nothing was chosen, the model is told so."""
+    """If nothing was chosen, the prompt says so."""
     nothing = render_bundle([], form="xml", max_tokens=100, settings=BundleSettings(), now=NOW)
     request = answer_request(
         Turn(task="t"), nothing, model="m", settings=PrimarySettings(max_output_tokens=10)

@@ -163,10 +163,10 @@ def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
     """The id of words changed since is taken, so repeating them makes a new id."""
     first = say(store, "one", now=1.0).memory
     update_memory(store, first.id, MemoryChange(text="two"), now=2.0)
-    anew = say(store, "one", now=3.0)
-    assert (anew.became, anew.memory.id != first.id) == (StatementEffect.STORED, True)
+    restated = say(store, "one", now=3.0)
+    assert (restated.became, restated.memory.id != first.id) == (StatementEffect.STORED, True)
     assert say(store, "two", now=4.0).memory.id == first.id
-    assert say(store, "one", now=5.0).memory.id == anew.memory.id
+    assert say(store, "one", now=5.0).memory.id == restated.memory.id
 
 
 def test_without_its_key_it_is_the_same_memory(store: Store) -> None:

@@ -152,8 +152,8 @@ def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
     assert (moved.thread, moved.last_task) == (old, "mend it")
     renamed = load_session(store.connection, old)
     assert renamed is not None and (renamed.branch, renamed.ticket) == ("feat/ABC-9-y", "ABC-9")
-    anew = resume_session(store.connection, branch="feat/x", now=3.0)
-    assert anew.thread != old
+    new_session = resume_session(store.connection, branch="feat/x", now=3.0)
+    assert new_session.thread != old
     assert (
         resume_session(
             store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)

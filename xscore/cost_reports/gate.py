@@ -8,7 +8,7 @@ look like savings. It prints nothing.
 The baseline is a JSON file that a person reviews in a diff (sorted keys, a figure on a line) and
 that is read back without trusting it. What is not a baseline is neither read nor overwritten, and
 no link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a
-turn that got dearer can hide behind one that got cheaper.
+turn that became dearer can hide behind a cheaper one.
 """
 
 import json

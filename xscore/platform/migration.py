@@ -103,7 +103,7 @@ def _run_steps(
 
 
 def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreDamaged if a row refers to one that is missing."""
+    """Raise StoreDamaged if a row refers to a missing row."""
     row = connection.execute("PRAGMA foreign_key_check").fetchone()
     if row is not None:
         raise StoreDamaged(

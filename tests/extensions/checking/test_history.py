@@ -40,7 +40,7 @@ def test_files_of_each_commit(repo: Path, user_dir: Path) -> None:
 
 
 def test_a_base_is_read_once(repo: Path, user_dir: Path) -> None:
-    """The store keeps what git said; another base, or what is not ours, is read anew."""
+    """The store keeps what git said; another base, or what is not ours, is read again."""
     with opened(repo, user_dir) as store:
         first = read_history(store.connection, store.root, head(repo))
         renamed = (repo / ".git").rename(repo / "away")

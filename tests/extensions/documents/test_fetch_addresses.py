@@ -78,7 +78,7 @@ def test_a_page_becomes_passages_with_its_address(
 def test_a_refresh_asks_only_for_what_is_new(
     host: PageServer, browser: DocumentFetcher, shelf: Store, moment: Moment
 ) -> None:
-    """304 dates it anew; another page replaces it; a page that is gone stays as it was."""
+    """304 renews its date; another page replaces it; a page that is gone stays as it was."""
 
     async def page(request: web.Request) -> web.StreamResponse:
         if request.headers.get("If-None-Match") == '"1"':
@@ -183,7 +183,7 @@ def test_this_machine_is_refused_however_it_is_spelt(
 def test_a_name_that_leads_inside_the_second_time_is_refused(
     host: PageServer, shelf: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address is checked where it is called, for each request anew."""
+    """The address is checked where it is called, for every request."""
     port = int(host.url.rpartition(":")[2])
     answers = iter(["127.0.0.1", "169.254.169.254"])
     looked_up: list[str] = []

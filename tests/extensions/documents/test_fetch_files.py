@@ -122,7 +122,7 @@ def test_a_document_that_is_read_again_keeps_what_stays(
 def test_a_refresh_reads_only_what_changed(
     shelf: Store, fetcher: DocumentFetcher, moment: Moment
 ) -> None:
-    """What did not is dated anew; a file that is gone is named, and stays stored."""
+    """What did not gets a new date; a file that is gone is named, and stays stored."""
     path = write(shelf, "rules.md", RULES)
     fetcher.fetch("rules.md")
     moment.now += 40 * DAY_S
@@ -177,7 +177,7 @@ def test_what_was_erased_by_id_does_not_come_back(
 def test_an_export_carries_documents(
     shelf: Store, store: Store, fetcher: DocumentFetcher, moment: Moment
 ) -> None:
-    """Imported ones are candidates, and are refreshed by nobody: their place is a stranger's."""
+    """Imported ones are candidates, and are never refreshed: their place is a stranger's."""
     moment.now = time.time()
     write(shelf, "rules.md", RULES)
     fetcher.fetch("rules.md")

@@ -103,7 +103,7 @@ def test_a_terminal_asks_one_after_the_other(folder: Path) -> None:
 
 
 def test_a_repository_may_only_switch_it_off(folder: Path) -> None:
-    """A clone cannot make candidates of what nobody reviewed."""
+    """A clone cannot make candidates of facts that no person reviewed."""
     (folder / ".xscore.toml").write_text('[memory]\nextract = "auto"\n')
     shown = {setting["name"]: setting for setting in xscore(folder, "config")["settings"]}
     assert shown["memory.extract"]["value"] != "auto"

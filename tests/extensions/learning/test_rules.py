@@ -87,7 +87,7 @@ def test_what_is_long_unused_goes_at_its_bounds(
 def test_inferred_facts_without_a_citation_expire(
     days: float, fields: dict[str, Any], fate: list[str]
 ) -> None:
-    """After 28 days without use, however important: nobody stated them, and no code proves them."""
+    """After 28 days without use, however important: they are inferred, and no code proves them."""
     draft = ConsolidationDraft([made("x", days_ago=days, **fields)], RULES, now=NOW)
     for scope in ("session", "project"):
         expire_unused(draft, scope)

@@ -165,8 +165,8 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
     with OpenAIServer() as host:
         async with Pipeline.open(root, settings_for(host)) as pipeline:
             first = await pipeline.ask(TURN, answer=False)
-        nobody = settings("redis://127.0.0.1:1/0", require=True, timeout_s=0.1)
-        async with Pipeline.open(root, with_server(host, nobody)) as pipeline:
+        unreachable = settings("redis://127.0.0.1:1/0", require=True, timeout_s=0.1)
+        async with Pipeline.open(root, with_server(host, unreachable)) as pipeline:
             repeated = await pipeline.ask(TURN, answer=False)
     assert first.coverage.judged == repeated.coverage.cached == repeated.coverage.candidates
     assert repeated.warnings == first.warnings

@@ -52,7 +52,7 @@ class Entry(Struct, frozen=True):
 def add_entries(
     source: bytes | None, entries: Sequence[Entry], file: Path, *, head: dict[str, Any]
 ) -> bytes:
-    """Return a JSON file with these entries; one that is already there stays. source: None if there
+    """Return a JSON file with these entries; those already there stay. source: None if there
     is no file.
 
     head: members that a new file begins with and an existing one must have.

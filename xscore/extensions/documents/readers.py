@@ -94,7 +94,7 @@ class _PdfPages:
         self.note = ""
 
     def texts(self, reader: Any) -> Iterator[str]:
-        """Yield the text of each page; of one that cannot be read, nothing."""
+        """Yield the text of each page that can be read."""
         unreadable = 0
         for number, page in enumerate(reader.pages):
             if number >= MOST_PAGES or time.process_time() > READING_SECONDS:

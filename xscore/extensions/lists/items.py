@@ -331,7 +331,7 @@ def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]
 
 
 def _text_of(cell: Any) -> str | None:
-    """Return the text of a cell; None for one that is missing."""
+    """Return the text of a cell; None if it is missing."""
     if isinstance(cell, str):
         return cell
     try:
