@@ -175,8 +175,8 @@ def test_a_checkpoint_goes_from_hand_to_hand(root: Path, tmp_path: Path, xscore:
     (listed,) = session_json(xscore, root, "checkpoints")["checkpoints"]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
     with_checkpoint = ("--checkpoint", "speed")
-    asked = xscore("ask", "go on", *with_checkpoint, "--json", *flags, cwd=root)
-    assert json.loads(asked.stdout)["checkpoint"] == "speed"
+    in_json = xscore("ask", "go on", *with_checkpoint, "--json", *flags, cwd=root)
+    assert json.loads(in_json.stdout)["checkpoint"] == "speed"
     shown = xscore("context", "is add_one fast?", *with_checkpoint, *flags[:2], cwd=root)
     assert shown.stdout.index("ask Bob") < shown.stdout.index("def add_one")
     wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)

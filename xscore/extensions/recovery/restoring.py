@@ -65,8 +65,8 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
         copies.append(copy)
         erased |= contents.erased
         for stated in contents.memories:
-            other = latest.get(stated.memory.id)
-            if other is None or other.memory.updated_at < stated.memory.updated_at:
+            newest = latest.get(stated.memory.id)
+            if newest is None or newest.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
     present = unindexed_threads(source.connection).keys()
     removed = stated_copy.removed_ids(source.connection, latest.keys() - present)
