@@ -159,7 +159,9 @@ async def _axe(tab: browser.Tab, axe: Path) -> list[str]:
 
 def main() -> int:
     """Measure, print, and end with 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--drawn", type=int, nargs="+", default=[50_000, 75_000])
     parser.add_argument("--axe", type=Path)

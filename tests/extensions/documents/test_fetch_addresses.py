@@ -13,11 +13,12 @@ import trustme
 from aiohttp import web
 from msgspec.structs import replace
 
-from tests.extensions.documents.conftest import DAY_S, Moment
+from tests.extensions.documents.conftest import Moment
 from tests.extensions.documents.samples import PAGE, make_pdf
 from tests.servers.page_server import Page, PageServer
 from xscore.extensions.documents.addresses import why_refused
 from xscore.extensions.documents.fetching import DocumentFetcher
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NotFetched
 from xscore.settings import DocumentSettings, load_settings
 from xscore.store.document_rows import passages_of, stored_documents

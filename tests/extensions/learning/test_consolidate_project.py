@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.extensions.learning.conftest import (
-    DAY,
     NOW,
     OpenProject,
     decision,
@@ -18,6 +17,7 @@ from tests.extensions.learning.conftest import (
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind, Consolidation, Scope
 from xscore.platform import database
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, validate_group
 from xscore.store import memory_rows, memory_writer
@@ -92,8 +92,8 @@ def test_confidence_fades_once_for_each_day(store: Store) -> None:
     """L05: base·exp(-λ·days) since last seen, however often consolidation ran in between."""
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
-    run(store, now=NOW - 7 * DAY)
-    run(store, now=NOW - 1 * DAY)
+    run(store, now=NOW - 7 * DAY_S)
+    run(store, now=NOW - 1 * DAY_S)
     done = run(store)
     assert kinds(done) == ["fade"]
     assert held(store)[fact.id].confidence == pytest.approx(0.6 * exp(-0.01 * 10), abs=1e-9)
@@ -116,7 +116,7 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
     used = made("Said in passing and used", importance=0.1, days_ago=31)
     put(store, useless, used)
     store.connection.execute(
-        "UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY, used.id)
+        "UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY_S, used.id)
     )
     done = run(store, decay_per_day=0)
     assert kinds(done) == ["drop"]
@@ -223,7 +223,8 @@ def test_use_counts_and_vectors_survive(store: Store) -> None:
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
     store.connection.execute(
-        "UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,)
+        "UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'",
+        (NOW - DAY_S,),
     )
     vectors = store.connection.execute("SELECT * FROM vec").fetchall()
     run(store)

@@ -21,7 +21,7 @@ from xscore.extensions.documents.parsed import (
 from xscore.indexer.parse_process import only_results, set_limits
 
 
-def serve_one() -> None:
+def answer_one_job() -> None:
     """Read the document that comes through standard input, and write what was read."""
     results = only_results()
     set_limits(MEMORY_BYTES)
