@@ -259,6 +259,7 @@ async def draw_again(
     near, beyond = _near_threshold(parts, pooled.turn, first_pool.outcomes)
     if not near:
         return first_pool, SecondDraws(missed=beyond)
+    # What ended the first judging would end this one as well.
     if _causes(first_pool.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
         return first_pool, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))

@@ -238,6 +238,7 @@ class _ThreadReader:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._news.wait(), LOOK_S)
                 except asyncio.CancelledError as error:
+                    # Raised at the end: what was read already is yielded first.
                     cancelled = error
                 self._news.clear()
                 self._is_left = self._is_ended or cancelled is not None
