@@ -61,11 +61,11 @@ async def test_a_knock_that_fails_is_noted_and_tried_again(silent: int) -> None:
     assert patient.is_under_way and patient.calls == []
     with pytest.raises(SharedUnavailable):
         await patient.wait()
-    nobody = ServerKnock(f"redis://127.0.0.1:{free_port()}/0", timeout_s=30)
+    refused = ServerKnock(f"redis://127.0.0.1:{free_port()}/0", timeout_s=30)
     for _ in range(2):
         with pytest.raises(SharedUnavailable):
-            await nobody.wait()
+            await refused.wait()
     failed = [
-        (call.operation, call.error) for knock in (patient, nobody) for call in knock.calls
+        (call.operation, call.error) for knock in (patient, refused) for call in knock.calls
     ]
     assert failed == [("connect", SharedUnavailable.kind)] * 3
