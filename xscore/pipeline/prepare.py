@@ -82,8 +82,7 @@ def prepare_turn(
 ) -> PreparedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
-    continues_session: take up the branch's session, as a turn that will run does; False: only look
-        up which one it would be.
+    continues_session: take up the branch's session; False: only look up which it would be.
     just_judged_hashes: contents that were judged for this turn just before.
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_deadline: when to leave the rest of the index to later (`time.monotonic`).
@@ -107,19 +106,17 @@ def prepare_turn(
         joined = _with_others(parts, ready, fetched)
         fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
-        routing = Routing(plan, fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
         pool = _pool_of(parts, key, fetched, ready.scope, just_judged_hashes)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
-    saved = checkpoint.name if checkpoint else ""
     # From here the turn has a thread in any case, so whether it may carry is fixed now.
-    rejudges = not turn.may_carry
-    ready = replace(ready, thread=session.thread, rejudge_all=rejudges, checkpoint=saved)
+    ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry)
+    ready = replace(ready, checkpoint=checkpoint.name if checkpoint else "")
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
-    also = joined.also
+    routing = Routing(plan, fetched.layers)
     return PreparedTurn(
-        ready, key, pool, report, routing, session, checkpoint, warnings, also=also
+        ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
 
 

@@ -210,16 +210,7 @@ class _HookRun(Struct):
         # Set as soon as it can be guessed, and again when more is known: the watchdog may need it
         # at any point.
         self.state_file = hook_state_file(root, user_data_dir(None))
-        if self.event == BEFORE:
-            # With --client, the gate has already answered; without it we do not know the agent's
-            # form of a denial.
-            raise UsageError(
-                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
-            )
-        if self.event not in EVENTS:
-            raise UsageError(
-                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
-            )
+        self._check_event()
         asked_at = time.monotonic()
         self.data = self.data or read_input()
         message = read_message(self.data)
@@ -263,6 +254,19 @@ class _HookRun(Struct):
             texts=self.call.added_texts,
             brief=self.call.brief,
         )
+
+    def _check_event(self) -> None:
+        """Raise UsageError for an event that is not answered here."""
+        if self.event == BEFORE:
+            # With --client, the gate has already answered; without it we do not know the agent's
+            # form of a denial.
+            raise UsageError(
+                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
+            )
+        if self.event not in EVENTS:
+            raise UsageError(
+                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
+            )
 
     def advice(self, error: BaseException | None) -> str:
         """Return what to tell the agent about a store that is refused, once a day; empty for any
