@@ -10,7 +10,7 @@ nothing. Trade-off: such a comparison costs 64 bytes an entry of one's own.
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -99,11 +99,18 @@ def entry_name(key: TeamKey, project: str, identity: str) -> str:
     return key.name_of("entry", project, identity)
 
 
-def exchange(request: ExchangeRequest) -> ExchangeResult:
-    """Ask the server. Raises SharedUnavailable, StoreDamaged, UsageError."""
+def exchange(request: ExchangeRequest, has_knocked: Event) -> ExchangeResult:
+    """Ask the server.
+
+    has_knocked: set once the server has shown a sign of life, or has none.
+    Raises SharedUnavailable, StoreDamaged, UsageError.
+    """
     began = monotonic()
     # Before a driver is imported: a server that is down or silent costs a turn no more than this.
-    knock(request.address.url, timeout_s=request.address.timeout_s)
+    try:
+        knock(request.address.url, timeout_s=request.address.timeout_s)
+    finally:
+        has_knocked.set()
     project = project_digest(request.key, request.repository)
     with connected(request.address) as connection:
         server = TeamServer(connection, address=request.address, project=project)
@@ -250,10 +257,10 @@ class RunningRequest(Generic[T]):
         except (XscoreError, *BAD_ANSWER) as error:
             self._error = error
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the server has not answered yet."""
-        return self._thread.is_alive()
+    def ends_within(self, timeout_s: float) -> bool:
+        """Return whether the server answers, or fails, within so long."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def wait(self, timeout_s: float, *, name: str) -> T:
         """Return the result. name: of the server, for the error.

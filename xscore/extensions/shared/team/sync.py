@@ -6,6 +6,7 @@ begun twice at once, by two processes, is done twice; the later one finds nothin
 """
 
 from sqlite3 import Connection
+from threading import Event
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -72,6 +73,8 @@ class BegunExchange(Struct, frozen=True):
     membership: Membership
     request: ExchangeRequest
     running: RunningRequest[ExchangeResult]
+    has_knocked: Event
+    """Set once it is known whether the server is there."""
 
     def wait(self, timeout_s: float) -> ExchangeResult:
         """Return the answer. Raises SharedUnavailable where none comes in time, and what the
@@ -166,7 +169,9 @@ def begin_exchange(
         is_first=not membership.synced_at,
         outgoing=outgoing,
     )
-    return BegunExchange(membership, request, RunningRequest(lambda: exchange(request)))
+    has_knocked = Event()
+    running = RunningRequest(lambda: exchange(request, has_knocked))
+    return BegunExchange(membership, request, running, has_knocked)
 
 
 def _finish_exchange(

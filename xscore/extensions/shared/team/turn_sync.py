@@ -2,12 +2,12 @@
 
 Where the driver is loaded already, or the store was not synchronised for an hour, the exchange is
 begun in a thread before the index is brought up to date, and the turn takes what has come by then;
-it waits 30 ms more. In all other cases, and where the whole turn was too short, a process exchanges
-for the next turn (`sync_beside`); it is started when the turn is over, since it would take the
-processor from it. A server that was away is left alone for a while, and asked by a process alone
-until it answers, so an outage costs a line, never a turn. What was pulled before stays in use.
-Where nothing is due, nothing but this is loaded. Trade-off: a colleague's statement may come a turn
-late.
+it waits 30 ms more, but not for a server that shows no sign of life within 40 ms. In all other
+cases, and where the whole turn was too short, a process exchanges for the next turn
+(`sync_beside`); it is started when the turn is over, since it would take the processor from it. A
+server that was away is left alone for a while, and asked by a process alone until it answers, so an
+outage costs a line, never a turn. What was pulled before stays in use. Where nothing is due,
+nothing but this is loaded. Trade-off: a colleague's statement may come a turn late.
 """
 
 import sys
@@ -45,8 +45,10 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.extensions.shared.team.sync import BegunExchange
 
+KNOCK_S = 0.04
+"""How long after its beginning a turn waits at most for a sign of life."""
 WAIT_S = 0.03
-"""What a turn waits at most, after its own work, for the server's answer."""
+"""What it waits at most, after its own work, for what a server that is there has to say."""
 MOST_IN_TURN = 50
 """More entries than this are left to a process, at some 4 ms each."""
 RECENT_S = 60.0
@@ -77,12 +79,7 @@ def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], TurnExc
         begun = begin_exchange(store, settings.shared, membership)
     except UsageError as error:
         return _with_warning(f"the team's memories: {error.message}")
-    began = time.time()
-
-    def finish() -> TurnExchange:
-        return _finish_turn(store, settings.shared, begun, began=began)
-
-    return finish
+    return partial(_finish_turn, store, settings.shared, begun, began=time.time())
 
 
 def _with_warning(warning: str) -> Callable[[], TurnExchange]:
@@ -150,15 +147,17 @@ def _finish_turn(
         started_at=began,
         duration_s=time.time() - began,
     )
+    # A silent server gets no more time for having had the turn's own.
+    has_knocked = begun.has_knocked.wait(max(0.0, began + KNOCK_S - time.time()))
+    if not begun.running.ends_within(WAIT_S if has_knocked else 0.0):
+        call = replace(call, duration_s=time.time() - began, error="late")
+        return TurnExchange(call=call, at_end=partial(_end_late, store, settings, begun))
     try:
-        result = begun.wait(WAIT_S)
+        result = begun.wait(0)
         if len(result.taken.entries) > MOST_IN_TURN:
             return _left_to_process(store, settings, is_slow=False, call=call)
         sync = begun.finish(store, settings, result)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
-        if begun.running.is_under_way:
-            call = replace(call, duration_s=time.time() - began, error="late")
-            return TurnExchange(call=call, at_end=partial(_end_late, store, settings, begun))
         note_failure(store)
         return TurnExchange(
             warning=f"{_AS_OF}: {error.message}", call=replace(call, error=error.kind)
@@ -170,7 +169,7 @@ def _finish_turn(
 
 def _end_late(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
     """Look once more, now that the turn is over; return a warning, or nothing."""
-    if begun.running.is_under_way:
+    if not begun.running.ends_within(0):
         # Too late may be the server's doing or this machine's: the process finds out.
         return _sync_beside(store, settings, is_slow=True)
     # The turn has its answer, and a store that cannot be written does not take it away.
