@@ -14,7 +14,7 @@ import socket
 import ssl
 import struct
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 
 from xscore.extension import implements
@@ -102,6 +102,17 @@ class RunningKnock:
     def is_over(self) -> bool:
         """Whether it is known by now whether the server is there."""
         return self._answer.done()
+
+    def ends_within(self, timeout_s: float | None) -> bool:
+        """Return whether it is known within so long; None: however long it takes."""
+        done, _ = wait([self._answer], timeout=timeout_s)
+        return bool(done)
+
+    def raise_problem(self) -> None:
+        """Return once it is known that the server is there. Raises SharedUnavailable."""
+        problem = self._answer.result()
+        if problem is not None:
+            raise problem
 
     async def problem(self, *, at_most_s: float | None = None) -> SharedUnavailable | None:
         """Return why the server is not there; None: it is.

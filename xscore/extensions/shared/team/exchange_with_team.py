@@ -10,14 +10,14 @@ nothing. Trade-off: such a comparison costs 64 bytes an entry of one's own.
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
-from threading import Event, Thread
+from threading import Thread
 from time import monotonic
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from xscore.extensions.shared.knock import knock
+from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.server import BAD_ANSWER
 from xscore.extensions.shared.team.address import TeamAddress, connected
 from xscore.extensions.shared.team.incoming import Incoming
@@ -99,18 +99,11 @@ def entry_name(key: TeamKey, project: str, identity: str) -> str:
     return key.name_of("entry", project, identity)
 
 
-def exchange(request: ExchangeRequest, has_knocked: Event) -> ExchangeResult:
-    """Ask the server.
-
-    has_knocked: set once the server has shown a sign of life, or has none.
-    Raises SharedUnavailable, StoreDamaged, UsageError.
-    """
+def exchange(request: ExchangeRequest, knock: RunningKnock) -> ExchangeResult:
+    """Ask the server. Raises SharedUnavailable, StoreDamaged, UsageError."""
     began = monotonic()
     # Before a driver is imported: a server that is down or silent costs a turn no more than this.
-    try:
-        knock(request.address.url, timeout_s=request.address.timeout_s)
-    finally:
-        has_knocked.set()
+    knock.raise_problem()
     project = project_digest(request.key, request.repository)
     with connected(request.address) as connection:
         server = TeamServer(connection, address=request.address, project=project)

@@ -6,11 +6,11 @@ begun twice at once, by two processes, is done twice; the later one finds nothin
 """
 
 from sqlite3 import Connection
-from threading import Event
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.team.address import TeamAddress, memories_address
 from xscore.extensions.shared.team.exchange_with_team import (
     ExchangeRequest,
@@ -73,8 +73,7 @@ class BegunExchange(Struct, frozen=True):
     membership: Membership
     request: ExchangeRequest
     running: RunningRequest[ExchangeResult]
-    has_knocked: Event
-    """Set once it is known whether the server is there."""
+    knock: RunningKnock
 
     def wait(self, timeout_s: float) -> ExchangeResult:
         """Return the answer. Raises SharedUnavailable where none comes in time, and what the
@@ -148,13 +147,21 @@ def send_marked(store: Store, settings: SharedSettings) -> None:
 
 
 def begin_exchange(
-    store: Store, settings: SharedSettings, membership: Membership
+    store: Store,
+    settings: SharedSettings,
+    membership: Membership,
+    knock: RunningKnock | None = None,
 ) -> BegunExchange:
-    """Begin to exchange what the store has to send for what is new. Raises UsageError."""
+    """Begin to exchange what the store has to send for what is new.
+
+    knock: at the server, if it has begun. Raises UsageError.
+    """
     # Of kinds that were not taken before, everything is new.
     if membership.kinds != settings.kinds:
         membership = replace(membership, epoch="", version=0)
     address = memories_address(settings)
+    if knock is None:
+        knock = RunningKnock(address.url, timeout_s=address.timeout_s)
     outgoing: Outgoing | None = None
     if has_news(store.connection, settings, membership):
         with database.read_snapshot(store.connection):
@@ -169,9 +176,8 @@ def begin_exchange(
         is_first=not membership.synced_at,
         outgoing=outgoing,
     )
-    has_knocked = Event()
-    running = RunningRequest(lambda: exchange(request, has_knocked))
-    return BegunExchange(membership, request, running, has_knocked)
+    running = RunningRequest(lambda: exchange(request, knock))
+    return BegunExchange(membership, request, running, knock)
 
 
 def _finish_exchange(

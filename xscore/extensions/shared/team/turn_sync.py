@@ -2,7 +2,7 @@
 
 Where the driver is loaded already, or the store was not synchronised for an hour, the exchange is
 begun in a thread before the index is brought up to date, and the turn takes what has come by then;
-it waits 30 ms more, but not for a server that shows no sign of life within 40 ms. In all other
+it waits 30 ms more, but not for a server that shows no sign of life within 30 ms. In all other
 cases, and where the whole turn was too short, a process exchanges for the next turn
 (`sync_beside`); it is started when the turn is over, since it would take the processor from it. A
 server that was away is left alone for a while, and asked by a process alone until it answers, so an
@@ -45,7 +45,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.extensions.shared.team.sync import BegunExchange
 
-KNOCK_S = 0.04
+KNOCK_S = 0.03
 """How long after its beginning a turn waits at most for a sign of life."""
 WAIT_S = 0.03
 """What it waits at most, after its own work, for what a server that is there has to say."""
@@ -72,14 +72,25 @@ def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], TurnExc
     is_for_process = membership.is_slow or membership.failures
     if is_for_process or not _is_worth_its_import(store, membership):
         return lambda: _left_to_process(store, settings.shared, is_slow=False)
-    # Few turns exchange themselves.
-    from xscore.extensions.shared.team.sync import begin_exchange
-
     try:
-        begun = begin_exchange(store, settings.shared, membership)
+        begun = _begin(store, settings.shared, membership)
     except UsageError as error:
         return _with_warning(f"the team's memories: {error.message}")
     return partial(_finish_turn, store, settings.shared, begun, began=time.time())
+
+
+def _begin(store: Store, settings: SharedSettings, membership: Membership) -> "BegunExchange":
+    """Begin to knock at the server, and then to exchange. Raises UsageError."""
+    # Few turns exchange themselves.
+    from xscore.extensions.shared.knock import RunningKnock
+    from xscore.extensions.shared.team.address import memories_address
+
+    address = memories_address(settings)
+    knock = RunningKnock(address.url, timeout_s=address.timeout_s)
+    # The server has the time of this import to answer.
+    from xscore.extensions.shared.team.sync import begin_exchange
+
+    return begin_exchange(store, settings, membership, knock)
 
 
 def _with_warning(warning: str) -> Callable[[], TurnExchange]:
@@ -148,7 +159,8 @@ def _finish_turn(
         duration_s=time.time() - began,
     )
     # A silent server gets no more time for having had the turn's own.
-    has_knocked = begun.has_knocked.wait(max(0.0, began + KNOCK_S - time.time()))
+    silent_s = max(0.0, begun.knock.began + KNOCK_S - time.monotonic())
+    has_knocked = begun.knock.ends_within(silent_s)
     if not begun.running.ends_within(WAIT_S if has_knocked else 0.0):
         call = replace(call, duration_s=time.time() - began, error="late")
         return TurnExchange(call=call, at_end=partial(_end_late, store, settings, begun))
