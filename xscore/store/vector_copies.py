@@ -2,8 +2,9 @@
 
 A vector is noted before it is sent, so that a server that may have it is always known. Triggers
 mark the copies of vectors that are removed here, by whatever removes them; the server has yet to
-erase these. Trade-off: a store that is deleted takes its notes along, and the server keeps what it
-was sent.
+erase these. How many the server should have is counted after each change and noted in `meta`: every
+search in a folder asks, and counting 100,000 takes longer than the search.
+Trade-off: a store that is deleted takes its notes along, and the server keeps what it was sent.
 """
 
 import json
@@ -14,6 +15,8 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from xscore.platform import database
+from xscore.platform.hashing import digest
+from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.memory_rows import IN_JSON_LIST
 
 # Both sides are read in the order of their index and merged.
@@ -36,6 +39,8 @@ _COUNT = (
     " AND NOT is_gone"
 )
 _GONE = "SELECT embedder, text_hash FROM vector_copy WHERE server = ? AND is_gone ORDER BY 1, 2"
+_NOTED_COUNT = "vector_copies"
+"""Begins the keys in `meta`, one for each embedder and server."""
 
 
 class CopiedVector(Struct, frozen=True):
@@ -74,13 +79,44 @@ def confirm_copies(
     to be erased."""
     among = (embedder, server, json.dumps(sorted(text_hashes)))
     with database.transaction(connection):
+        _forget_count(connection, embedder, server)
         connection.execute(f"UPDATE vector_copy SET is_there = 1 WHERE {_OF_TEXTS}", among)
 
 
 def count_copies(connection: sqlite3.Connection, embedder: str, server: str) -> int:
-    """Return how many vectors the server should have, by the notes."""
+    """Return how many vectors the server should have, by the notes; perhaps also some that are gone
+    here, and that it has yet to erase."""
+    noted = read_meta(connection, _count_key(embedder, server))
+    if noted:
+        return int(noted)
+    return _counted(connection, embedder, server)
+
+
+def note_count(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    """Count what the server should have, and note it for the searches to come."""
+    # Counted and noted at once: a vector that goes in between is erased there only after the note.
+    with database.transaction(connection):
+        count = _counted(connection, embedder, server)
+        write_meta(connection, _count_key(embedder, server), str(count))
+
+
+def forget_count(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    """Note that the server will soon have fewer vectors, before it is told to erase some."""
+    with database.transaction(connection):
+        _forget_count(connection, embedder, server)
+
+
+def _counted(connection: sqlite3.Connection, embedder: str, server: str) -> int:
     (count,) = connection.execute(_COUNT, (embedder, server)).fetchone()
     return int(count)
+
+
+def _forget_count(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    write_meta(connection, _count_key(embedder, server), "")
+
+
+def _count_key(embedder: str, server: str) -> str:
+    return f"{_NOTED_COUNT}:{digest(embedder, server)}"
 
 
 def mark_unsent(connection: sqlite3.Connection, embedder: str, server: str) -> None:
@@ -88,6 +124,7 @@ def mark_unsent(connection: sqlite3.Connection, embedder: str, server: str) -> N
     there is still to be erased with its text."""
     among = (embedder, server)
     with database.transaction(connection):
+        _forget_count(connection, embedder, server)
         connection.execute(
             "UPDATE vector_copy SET is_there = 0 WHERE embedder = ? AND server = ?", among
         )
