@@ -125,6 +125,37 @@ async def test_the_loss_of_one_vector_is_noticed(store: Store, folder: Path) -> 
     await _is_whole_again(store, folder)
 
 
+async def test_packed_vectors_are_found_erased_and_added_to(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once there are many, files are packed: the same search, no byte of what is erased, and what
+    comes later is found beside them."""
+    from xscore.extensions.vectors import qdrant_folder  # an extra
+
+    monkeypatch.setattr(qdrant_folder, "PACKED_FROM_KB", 1)
+    await _sent(store, folder)
+    assert list(folder.rglob("matrix.dat"))
+    settings = searching(f"qdrant:{folder}")
+    exact = await nearest_memories(store, searching(""), EMBEDDER, QUERY, 10)
+    packed = await nearest_memories(store, settings, EMBEDDER, QUERY, 10)
+    assert packed.warnings == ()
+    assert packed.cosines.keys() == exact.cosines.keys()
+    (nearest_id, *_) = exact.cosines
+    (text_hash,) = store.connection.execute(
+        "SELECT text_hash FROM memory_row WHERE id = ?", (nearest_id,)
+    ).fetchone()
+    store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_id,))
+    fill(store, clustered(45)[30:], first=30)
+    assert await send_copies(store, settings, EMBEDDER, in_turn=True) == ""
+    contents = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert bytes.fromhex(text_hash) not in contents
+    exact = await nearest_memories(store, searching(""), EMBEDDER, QUERY, 44)
+    packed = await nearest_memories(store, settings, EMBEDDER, QUERY, 44)
+    assert packed.warnings == ()
+    assert packed.cosines.keys() == exact.cosines.keys()
+    assert len(exact.cosines) == 44
+
+
 async def test_what_an_earlier_version_left_is_removed_unread(
     store: Store, folder: Path
 ) -> None:

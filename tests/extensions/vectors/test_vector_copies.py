@@ -30,9 +30,11 @@ from xscore.store.vector_copies import (
     confirm_copies,
     count_copies,
     drop_copies,
+    forget_count,
     gone_copies,
     mark_unsent,
     note_copies,
+    note_count,
     servers_with_gone_copies,
     uncopied_texts,
     vectors_to_copy,
@@ -73,6 +75,36 @@ def test_what_a_server_lost_is_sent_again(store: Store) -> None:
     assert uncopied_texts(store.connection, EMBEDDER, SERVER) == [memory.text_hash]
     store.connection.execute("DELETE FROM memory_row")
     assert gone_copies(store.connection, SERVER) == {EMBEDDER: [memory.text_hash]}
+
+
+def test_the_count_of_copies_is_noted_until_it_changes(store: Store) -> None:
+    """A noted count is used as it is; whatever changes what a server has makes it counted again."""
+    hashes = [memory.text_hash for memory in fill(store, clustered(3))]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes[:2])
+    note_count(store.connection, EMBEDDER, SERVER)
+    # Behind its back: the note is what is read.
+    store.connection.execute("UPDATE vector_copy SET is_there = 1")
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 2
+    assert count_copies(store.connection, EMBEDDER, "another") == 0
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes[2:])
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 3
+    note_count(store.connection, EMBEDDER, SERVER)
+    store.connection.execute("DELETE FROM memory_row")
+    # Gone here, but the server has them until it is told.
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 3
+    forget_count(store.connection, EMBEDDER, SERVER)
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 0
+
+
+def test_what_is_to_be_sent_again_has_no_noted_count(store: Store) -> None:
+    """A noted count would have the server lose the same vectors at every search."""
+    hashes = [memory.text_hash for memory in fill(store, clustered(3))]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_count(store.connection, EMBEDDER, SERVER)
+    mark_unsent(store.connection, EMBEDDER, SERVER)
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 0
 
 
 def test_a_text_that_comes_back_is_not_erased(store: Store) -> None:
