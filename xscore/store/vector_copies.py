@@ -2,8 +2,9 @@
 
 A vector is noted before it is sent, so that a server that may have it is always known. Triggers
 mark the copies of vectors that are removed here, by whatever removes them; the server has yet to
-erase these. How many the server should have is counted after each change and noted in `meta`: every
-search in a folder asks, and counting 100,000 takes longer than the search.
+erase these. That a server has all of an embedder's vectors, and how many, is noted in `meta`, since
+every turn asks, and looking through 100,000 copies takes longer than the search. Whatever adds
+vectors or changes copies removes that note.
 Trade-off: a store that is deleted takes its notes along, and the server keeps what it was sent.
 """
 
@@ -39,8 +40,10 @@ _COUNT = (
     " AND NOT is_gone"
 )
 _GONE = "SELECT embedder, text_hash FROM vector_copy WHERE server = ? AND is_gone ORDER BY 1, 2"
-_NOTED_COUNT = "vector_copies"
-"""Begins the keys in `meta`, one for each embedder and server."""
+_COMPLETE = "vector_copies"
+"""Begins the keys in `meta`, one for each embedder and server that has all."""
+FORGET_COMPLETE = f"DELETE FROM main.meta WHERE key GLOB '{_COMPLETE}:*'"
+"""For whatever adds vectors, in the same transaction."""
 
 
 class CopiedVector(Struct, frozen=True):
@@ -53,6 +56,12 @@ class CopiedVector(Struct, frozen=True):
 
 def uncopied_texts(connection: sqlite3.Connection, embedder: str, server: str) -> list[str]:
     """Return the hashes of texts whose vectors the server was not sent."""
+    if read_meta(connection, _complete_key(embedder, server)):
+        return []
+    return _uncopied(connection, embedder, server)
+
+
+def _uncopied(connection: sqlite3.Connection, embedder: str, server: str) -> list[str]:
     return [text for (text,) in connection.execute(_MISSING, (embedder, server)).fetchall()]
 
 
@@ -79,31 +88,32 @@ def confirm_copies(
     to be erased."""
     among = (embedder, server, json.dumps(sorted(text_hashes)))
     with database.transaction(connection):
-        _forget_count(connection, embedder, server)
+        _forget(connection, embedder, server)
         connection.execute(f"UPDATE vector_copy SET is_there = 1 WHERE {_OF_TEXTS}", among)
 
 
 def count_copies(connection: sqlite3.Connection, embedder: str, server: str) -> int:
     """Return how many vectors the server should have, by the notes; perhaps also some that are gone
     here, and that it has yet to erase."""
-    noted = read_meta(connection, _count_key(embedder, server))
+    noted = read_meta(connection, _complete_key(embedder, server))
     if noted:
         return int(noted)
     return _counted(connection, embedder, server)
 
 
-def note_count(connection: sqlite3.Connection, embedder: str, server: str) -> None:
-    """Count what the server should have, and note it for the searches to come."""
-    # Counted and noted at once: a vector that goes in between is erased there only after the note.
+def note_complete(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    """Note for the turns to come how many vectors the server has, if it has all of them."""
+    # Looked up and noted at once: what goes in between is erased there only without the note.
     with database.transaction(connection):
-        count = _counted(connection, embedder, server)
-        write_meta(connection, _count_key(embedder, server), str(count))
+        if not _uncopied(connection, embedder, server):
+            count = _counted(connection, embedder, server)
+            write_meta(connection, _complete_key(embedder, server), str(count))
 
 
-def forget_count(connection: sqlite3.Connection, embedder: str, server: str) -> None:
-    """Note that the server will soon have fewer vectors, before it is told to erase some."""
+def forget_complete(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    """Forget how many vectors the server has, before it is told to erase some."""
     with database.transaction(connection):
-        _forget_count(connection, embedder, server)
+        _forget(connection, embedder, server)
 
 
 def _counted(connection: sqlite3.Connection, embedder: str, server: str) -> int:
@@ -111,12 +121,12 @@ def _counted(connection: sqlite3.Connection, embedder: str, server: str) -> int:
     return int(count)
 
 
-def _forget_count(connection: sqlite3.Connection, embedder: str, server: str) -> None:
-    write_meta(connection, _count_key(embedder, server), "")
+def _forget(connection: sqlite3.Connection, embedder: str, server: str) -> None:
+    write_meta(connection, _complete_key(embedder, server), "")
 
 
-def _count_key(embedder: str, server: str) -> str:
-    return f"{_NOTED_COUNT}:{digest(embedder, server)}"
+def _complete_key(embedder: str, server: str) -> str:
+    return f"{_COMPLETE}:{digest(embedder, server)}"
 
 
 def mark_unsent(connection: sqlite3.Connection, embedder: str, server: str) -> None:
@@ -124,7 +134,7 @@ def mark_unsent(connection: sqlite3.Connection, embedder: str, server: str) -> N
     there is still to be erased with its text."""
     among = (embedder, server)
     with database.transaction(connection):
-        _forget_count(connection, embedder, server)
+        _forget(connection, embedder, server)
         connection.execute(
             "UPDATE vector_copy SET is_there = 0 WHERE embedder = ? AND server = ?", among
         )

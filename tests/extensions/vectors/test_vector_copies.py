@@ -30,11 +30,11 @@ from xscore.store.vector_copies import (
     confirm_copies,
     count_copies,
     drop_copies,
-    forget_count,
+    forget_complete,
     gone_copies,
     mark_unsent,
+    note_complete,
     note_copies,
-    note_count,
     servers_with_gone_copies,
     uncopied_texts,
     vectors_to_copy,
@@ -77,23 +77,52 @@ def test_what_a_server_lost_is_sent_again(store: Store) -> None:
     assert gone_copies(store.connection, SERVER) == {EMBEDDER: [memory.text_hash]}
 
 
-def test_the_count_of_copies_is_noted_until_it_changes(store: Store) -> None:
-    """A noted count is used as it is; whatever changes what a server has makes it counted again."""
-    hashes = [memory.text_hash for memory in fill(store, clustered(3))]
+def test_that_a_server_has_all_is_noted_until_it_changes(store: Store) -> None:
+    """The note is used as it is; whatever adds vectors, or changes what a server has, removes
+    it."""
+    hashes = sorted(memory.text_hash for memory in fill(store, clustered(3)))
     note_copies(store.connection, EMBEDDER, SERVER, hashes)
     confirm_copies(store.connection, EMBEDDER, SERVER, hashes[:2])
-    note_count(store.connection, EMBEDDER, SERVER)
-    # Behind its back: the note is what is read.
-    store.connection.execute("UPDATE vector_copy SET is_there = 1")
+    note_complete(store.connection, EMBEDDER, SERVER)
+    # One is missing, so there is no note.
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[2:]
     assert count_copies(store.connection, EMBEDDER, SERVER) == 2
-    assert count_copies(store.connection, EMBEDDER, "another") == 0
     confirm_copies(store.connection, EMBEDDER, SERVER, hashes[2:])
+    note_complete(store.connection, EMBEDDER, SERVER)
+    # Behind its back: the note is what is read.
+    store.connection.execute("UPDATE vector_copy SET is_there = 0")
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == []
     assert count_copies(store.connection, EMBEDDER, SERVER) == 3
-    note_count(store.connection, EMBEDDER, SERVER)
+    assert uncopied_texts(store.connection, EMBEDDER, "another") == hashes
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes[:1])
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[1:]
+
+
+def test_a_new_vector_is_missing_where_all_were(store: Store) -> None:
+    """Vectors that are added later are sent, and so is one that is made again."""
+    memories = fill(store, clustered(2))
+    hashes = [memory.text_hash for memory in memories]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
+    with database.transaction(store.connection):
+        put_vectors(store.connection, EMBEDDER, [(memories[0], clustered(1)[0].tobytes())])
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[:1]
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
+    (added,) = fill(store, clustered(1), first=2)
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == [added.text_hash]
+
+
+def test_a_server_has_what_is_gone_here_until_it_is_told(store: Store) -> None:
+    """The noted count holds until an erasure begins, which may then leave fewer."""
+    hashes = [memory.text_hash for memory in fill(store, clustered(3))]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
     store.connection.execute("DELETE FROM memory_row")
-    # Gone here, but the server has them until it is told.
     assert count_copies(store.connection, EMBEDDER, SERVER) == 3
-    forget_count(store.connection, EMBEDDER, SERVER)
+    forget_complete(store.connection, EMBEDDER, SERVER)
     assert count_copies(store.connection, EMBEDDER, SERVER) == 0
 
 
@@ -102,7 +131,7 @@ def test_what_is_to_be_sent_again_has_no_noted_count(store: Store) -> None:
     hashes = [memory.text_hash for memory in fill(store, clustered(3))]
     note_copies(store.connection, EMBEDDER, SERVER, hashes)
     confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
-    note_count(store.connection, EMBEDDER, SERVER)
+    note_complete(store.connection, EMBEDDER, SERVER)
     mark_unsent(store.connection, EMBEDDER, SERVER)
     assert count_copies(store.connection, EMBEDDER, SERVER) == 0
 
