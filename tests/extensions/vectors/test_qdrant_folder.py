@@ -18,6 +18,7 @@ from xscore.extensions.vectors.search_backends import open_search, search_server
 from xscore.extensions.vectors.vector_search import partition_of
 from xscore.platform.errors import UsageError
 from xscore.platform.file_lock import hold_lock
+from xscore.records.memory import Memory
 from xscore.store.store import Store
 from xscore.store.vector_copies import uncopied_texts
 
@@ -34,11 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "parent" / "qdrant"
 
 
-async def _sent(store: Store, folder: Path) -> None:
+async def _sent(store: Store, folder: Path) -> list[Memory]:
     """Fill the store and send its vectors."""
-    fill(store, clustered(30))
+    memories = fill(store, clustered(30))
     settings = searching(f"qdrant:{folder}")
     assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    return memories
 
 
 async def _is_whole_again(store: Store, folder: Path) -> None:
@@ -133,7 +135,7 @@ async def test_packed_vectors_are_found_erased_and_added_to(
     from xscore.extensions.vectors import qdrant_folder  # an extra
 
     monkeypatch.setattr(qdrant_folder, "PACKED_FROM_KB", 1)
-    await _sent(store, folder)
+    memories = await _sent(store, folder)
     assert list(folder.rglob("matrix.dat"))
     settings = searching(f"qdrant:{folder}")
     exact = await nearest_memories(store, searching(""), EMBEDDER, QUERY, 10)
@@ -141,9 +143,7 @@ async def test_packed_vectors_are_found_erased_and_added_to(
     assert packed.warnings == ()
     assert packed.cosines.keys() == exact.cosines.keys()
     (nearest_id, *_) = exact.cosines
-    (text_hash,) = store.connection.execute(
-        "SELECT text_hash FROM memory_row WHERE id = ?", (nearest_id,)
-    ).fetchone()
+    text_hash = next(memory.text_hash for memory in memories if memory.id == nearest_id)
     store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_id,))
     fill(store, clustered(45)[30:], first=30)
     assert await send_copies(store, settings, EMBEDDER, in_turn=True) == ""
