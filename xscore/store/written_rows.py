@@ -44,7 +44,7 @@ _SURVIVING = frozenset({"id", *_USE_COLUMNS})
 _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING
 )
-# One statement for all versions: to prepare one takes SQLite 0.2 ms, with the triggers of the table.
+# One statement for all versions: to prepare one takes SQLite 0.2 ms, since the table has triggers.
 _UPSERT = (
     f"INSERT INTO memory_row ({', '.join(ROW_COLUMNS)}, version)"
     f" VALUES ({', '.join('?' * len(ROW_COLUMNS))}, ?)"
