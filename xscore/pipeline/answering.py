@@ -25,7 +25,7 @@ from xscore.prompts.answer import (
 )
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
-from xscore.providers.spec import import_sdk
+from xscore.providers.spec import import_http_client
 from xscore.records.calls import Finish, Stage
 from xscore.records.events import AnswerText
 from xscore.records.memory import Layer, Memory
@@ -79,7 +79,8 @@ async def _ask_within_deadline(
     conversation = _conversation(parts, turn, checkpoint)
     try:
         async with asyncio.timeout(resources.deadline.left_s()):
-            await import_sdk(parts.answerer.provider)
+            # Within the deadline: the modules are large, and a cold disk slow.
+            await import_http_client(parts.answerer.provider)
             request = answer_request(
                 turn,
                 bundle,
@@ -101,6 +102,7 @@ async def _ask_within_deadline(
             f"{parts.answerer.model} declined or returned nothing",
             hint="The context is printed; try another --model.",
         )
+    # The model was shown all of these, so to cite one is no invention.
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known_ids = shown | {*(checkpoint.memory_ids if checkpoint else ())}
     warnings = _answer_warnings(completion.text, completion.finish, known_ids)

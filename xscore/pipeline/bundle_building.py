@@ -54,7 +54,7 @@ NEAREST_BY_WORDS = 5
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 LATEST_DECISIONS = 5
-"""Most decisions to show, and most verdicts on the context of a task."""
+"""Most decisions to show, and most outcomes of recent selections."""
 _ONE_PURPOSE = "SELECT 1 FROM purpose LIMIT 1"
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 """Kinds that are places in code and never merge, whatever their text."""
@@ -373,22 +373,22 @@ def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[flo
 
 
 def _repository_context(parts: PipelineParts) -> BesideMemories:
-    """Read the git state (if git is used), and decisions and verdicts on the context of a task from
-    the store."""
+    """Read the git state (if git is used), and decisions and outcomes of recent selections from the
+    store."""
     root = parts.root
     now = parts.clock()
     connection = parts.store.connection
     decided = latest_decisions(connection, LATEST_DECISIONS)
     lines = _dated_lines(decided, now=now)
-    verdicts = connection.execute(
+    selection_outcomes = connection.execute(
         "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE"
         " 't\\_%' ESCAPE '\\' ORDER BY id DESC LIMIT ?",
         (LATEST_DECISIONS,),
     ).fetchall()
-    for at, turn_id, payload in verdicts:
-        verdict = json.loads(payload)
-        accepted = verdict["accepted"]
-        rejected = sum(verdict["rejected"].values())
+    for at, turn_id, payload in selection_outcomes:
+        selection_outcome = json.loads(payload)
+        accepted = selection_outcome["accepted"]
+        rejected = sum(selection_outcome["rejected"].values())
         age = age_text(now - at)
         lines.append(f"{age}: context of {turn_id}: {accepted} accepted, {rejected} rejected")
     if not (parts.settings.index.git and root.is_git and root.git_dir):

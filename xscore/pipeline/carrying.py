@@ -81,7 +81,7 @@ def with_thread(
     earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
     missing = frozenset({candidate.content_hash for candidate in pool.misses})
     if missing.isdisjoint(earlier):
-        return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
+        return replace(pool, thread=ThreadPlan(carry_mode="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
     scores: dict[str, float] = {}
     for candidate in pool.candidates:
@@ -92,10 +92,11 @@ def with_thread(
     likely_hashes = {
         candidate.content_hash for candidate in pool.candidates if candidate.id in likely
     }
+    # Sent before the rest, which can fall back on what an earlier turn of the thread judged.
     never_judged = missing - earlier.keys()
     first = missing & (likely_hashes | never_judged)
     plan = ThreadPlan(
-        way="all",
+        carry_mode="all",
         because="",
         spare={hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing},
         wordings=judged_under,
@@ -118,7 +119,7 @@ def _judged_in_part(pool: Pool, plan: ThreadPlan) -> Pool:
         kept_in = spare if hash_ in plan.first else carried
         kept_in[hash_] = judgment
     misses = tuple([miss for miss in pool.misses if miss.content_hash in plan.first])
-    plan = replace(plan, way="part", because=LIKELY_PART, carried=carried, spare=spare)
+    plan = replace(plan, carry_mode="part", because=LIKELY_PART, carried=carried, spare=spare)
     return replace(pool, misses=misses, thread=plan)
 
 
@@ -247,11 +248,11 @@ def carried_over(
         CarriedFrom(turn_id=wording.turn_id, task=wording.task, memories=count)
         for wording, count in memories_of.most_common()
     ]
-    way = because = ""
+    carry_mode = because = ""
     if pool.thread:
-        way = pool.thread.way
+        carry_mode = pool.thread.carry_mode
         because = pool.thread.because
-    return CarriedOver(way=way, because=because, left=left_unjudged, under=tuple(under))
+    return CarriedOver(way=carry_mode, because=because, left=left_unjudged, under=tuple(under))
 
 
 def carried_reasons(

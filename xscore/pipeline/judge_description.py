@@ -88,6 +88,11 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     likeness. None: it judges memories of the store."""
 
     @property
+    def by_words(self) -> bool:
+        """Whether it scores by words alone."""
+        return self.scale is Scale.WORDS
+
+    @property
     def host(self) -> str:
         """Where it is asked; `-` for words."""
         return self.identity.host
@@ -95,7 +100,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """`provider:model`, or `lexical`."""
-        if self.scale is Scale.WORDS:
+        if self.by_words:
             return self.spec.provider
         return f"{self.identity.provider}:{self.identity.model}"
 

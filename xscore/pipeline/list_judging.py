@@ -39,9 +39,9 @@ from xscore.scorer.fanout import StopSignal
 from xscore.scorer.replies import ReplyFaults
 
 AHEAD = 2
-"""Open questions until this many times as many prompts wait as may be in flight;"""
+"""Open another question while fewer than this many prompts wait per call that may be in flight."""
 MOST_OPEN = 64
-"""but at most this many."""
+"""Open at most this many questions at once."""
 FULL_CHECK_S = 0.05
 
 
@@ -83,11 +83,9 @@ async def judge_question(
     """Judge one question's candidates missing from the cache; each gets an outcome. If cancelled,
     judgments are kept.
 
-    opening: held while the judge is opened, so that an unknown host is probed once. Raises leaves
-        of
-
-    ProviderError and NoUsableModel if the judge cannot be opened, StoreError if judgments cannot be
-    stored.
+    opening: held while the judge is opened, so an unknown host is probed once.
+    Raises leaves of ProviderError and NoUsableModel if the judge cannot be opened, StoreError if
+    judgments cannot be stored.
     """
     judge = await open_judge(parts.judge, resources, prepared, opening=opening)
     settled = await judge_pool(prepared, judge, resources, observer)
@@ -308,7 +306,6 @@ class _ListUnderWay(Struct):
         """Return whether it has no score because the list ended; a failed call has a message of its
         own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return (
-                self.stop.cause is UnjudgedCause.PROVIDER and absent.detail == self.stop.detail
-            )
+            by_provider = self.stop.cause is UnjudgedCause.PROVIDER
+            return by_provider and absent.detail == self.stop.detail
         return absent.cause in ENDS_ALL

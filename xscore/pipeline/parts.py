@@ -2,8 +2,9 @@
 answerer.
 
 It also holds the options of a turn, the record passed to a listener when a turn has ended, and what
-settings add around turns: after an index, in `doctor`, at the end of a turn. (Hooks within a turn
-are declared where they are called, in `likeness` and `resources`.)
+settings add around turns: after an index, in `doctor`, at the end of a turn, and the exchange of
+memories with a team. Hooks for likeness and shared resources are declared in `likeness` and
+`resources`.
 """
 
 import sqlite3
@@ -24,6 +25,7 @@ from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings
+from xscore.settings.values import NO_FINAL_ROUND
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
@@ -59,6 +61,17 @@ class JudgingParts(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     resources_opener: "ResourcesOpener" = _open_turn_resources
     """Opens what a turn spends through; tests open one with prices of their own."""
+
+    @property
+    def may_pay_judge(self) -> bool:
+        """Whether judging may cost money; a replay sends nothing."""
+        return self.judge.paid and not self.settings.judge.replay
+
+    @property
+    def has_final_round(self) -> bool:
+        """Whether another model looks once more at what a model put first."""
+        # Words alone are not a first round.
+        return not self.judge.by_words and self.settings.selection.final != NO_FINAL_ROUND
 
     def open_resources(self, turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
         """Open the resources of one turn or list, under the caps of the settings."""
@@ -114,7 +127,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """Called with the completed turn and the ranking, before the receipt is made."""
     deliver: Callable[[Answer], None] | None = None
     """Called with the receipt before it is saved: shows what was chosen at once."""
-    judged: AbstractSet[str] = frozenset()
+    just_judged_hashes: AbstractSet[str] = frozenset()
     """Contents just judged in prompts shared with other turns; they count as judged, not as
     cached."""
     started: float | None = None

@@ -186,9 +186,6 @@ def make_receipt(
     kept, near_misses = _shown_memories(parts, stages)
     coverage = _coverage(stages)
     answerer = parts.answerer if options.answer else None
-    is_partial = coverage.unjudged > 0 or prepared.index.files_left > 0
-    if judged.unreached_causes:
-        is_partial = True
     return Answer(
         turn_id=prepared.turn.id,
         continues=prepared.turn.continues,
@@ -202,7 +199,7 @@ def make_receipt(
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, resources),
         primary=_primary_info(parts, answerer, resources) if answerer else None,
-        partial=is_partial,
+        partial=_is_partial(stages, coverage),
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -225,6 +222,13 @@ def make_receipt(
         also=prepared.also,
         exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
+
+
+def _is_partial(stages: TurnStages, coverage: Coverage) -> bool:
+    """Whether something was left unread, unjudged, or with an earlier judgment."""
+    if coverage.unjudged or stages.prepared.index.files_left:
+        return True
+    return bool(stages.judged.unreached_causes)
 
 
 def _coverage(stages: TurnStages) -> Coverage:
@@ -408,6 +412,7 @@ def _judge_info(
     parts: PipelineParts, stages: TurnStages, resources: "TurnResources | None"
 ) -> JudgeInfo:
     identity = stages.judged.judge
+    price = _assumed_price(parts, resources, model=identity.model, host=identity.host)
     return JudgeInfo(
         provider=identity.provider,
         model=identity.model,
@@ -416,9 +421,7 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=_what_it_saw(parts, stages),
-        assumed_price=_assumed_price(
-            parts, resources, model=identity.model, host=identity.host
-        ),
+        assumed_price=price,
     )
 
 

@@ -1,8 +1,8 @@
 """Say what part of a turn fits under the caps: before anything is sent, and after a cap stopped it,
 with the cap that would be enough.
 
-It reserves and stops nothing; the budget does. Trade-off: a cap is suggested by the forecast, for
-which no prompt is drafted, and is therefore twice that.
+It reserves and stops nothing; the budget does. Trade-off: the suggested cap comes from a forecast
+that renders no prompt, so it is twice the forecast.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,16 +51,12 @@ def announce_budget(
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
-    judges = (
-        parts.judge.paid
-        and not parts.settings.judge.replay
-        and Caps.of(parts.settings.budget).any
-    )
+    judges = parts.may_pay_judge and Caps.of(parts.settings.budget).any
     return list(_without_price(parts, judges=judges, answers=False))
 
 
 def _over_budget(parts: PipelineParts, prepared: PreparedTurn, *, answers: bool) -> list[str]:
-    judges = parts.judge.paid and bool(prepared.pool.misses) and not parts.settings.judge.replay
+    judges = bool(prepared.pool.misses) and parts.may_pay_judge
     if not (Caps.of(parts.settings.budget).any and (judges or answers)):
         return []
     warnings = list(_without_price(parts, judges=judges, answers=answers))

@@ -3,7 +3,8 @@
 The order of this file is the order of the turn. Each stage takes the records of the stages before
 it and returns its own (`turn_stages`); only this file holds them. It names no concrete provider or
 judge. Ctrl-C arrives as a cancellation, is taken back in the stage that awaits, and ends in a
-receipt like any other end.
+receipt like any other end. Before the event loop starts it is a plain KeyboardInterrupt: nothing
+was sent, and there is no receipt.
 """
 
 from contextlib import AsyncExitStack
@@ -15,7 +16,6 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import SESSION_BUFFER, ClosedTurn, PipelineParts, TurnOptions
 from xscore.pipeline.prepare import index_until, prepare_turn
 from xscore.pipeline.ranking import rank_turn
@@ -38,7 +38,6 @@ from xscore.records.events import Kept
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
-from xscore.settings.values import NO_FINAL_ROUND
 from xscore.store import turns
 
 if TYPE_CHECKING:
@@ -103,13 +102,6 @@ class _TurnSetup(Struct, frozen=True):
         """Whether it ends with an answering call."""
         return self.options.answer and self.parts.answerer is not None
 
-    @property
-    def has_final_round(self) -> bool:
-        """Whether another model looks once more at what a model put first."""
-        # Words alone are not a first round.
-        by_model = self.parts.judge.scale is not Scale.WORDS
-        return by_model and self.parts.settings.selection.final != NO_FINAL_ROUND
-
 
 class _Finished(Struct, frozen=True):
     """A turn that ended with a receipt."""
@@ -169,16 +161,15 @@ def _prepare(setup: _TurnSetup, turn: Turn) -> PreparedTurn:
     options = setup.options
     if options.isolated:
         turn = replace(turn, fresh=True, thread="", follows_latest=False)
+    sees_past = options.sees_past or Layer.SESSION in turn.scope.layers
     prepared = prepare_turn(
         parts,
         turn,
         setup.stopwatch,
         continues_session=not options.isolated,
-        judged=options.judged,
-        exchanges=(
-            not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers
-        ),
-        index_until=index_until(setup.deadline),
+        just_judged_hashes=options.just_judged_hashes,
+        exchanges=sees_past or not options.isolated,
+        index_deadline=index_until(setup.deadline),
         syncs=not options.isolated,
         shows_diff=setup.wants_answer,
     )
@@ -195,7 +186,7 @@ def _prepare(setup: _TurnSetup, turn: Turn) -> PreparedTurn:
         forecast = forecast_judging(parts.judge, prepared.turn, prepared.pool)
         prepared = replace(prepared, forecast=forecast)
     # What spends nothing, as most fully cached turns do, is not measured by the caps.
-    if not (setup.wants_answer or (prepared.pool.misses and parts.judge.paid)):
+    if not (setup.wants_answer or (prepared.pool.misses and parts.may_pay_judge)):
         return prepared
     # Imported late: a turn that is all cached costs nothing.
     from xscore.pipeline.room_under_caps import announce_budget
@@ -239,7 +230,7 @@ async def _open_resources(
     """Open the resources only if something may be spent."""
     parts = setup.parts
     # Which memories a final round looks at is known only when all are judged.
-    may_send = setup.has_final_round and not parts.settings.judge.replay
+    may_send = parts.has_final_round and not parts.settings.judge.replay
     if not (_sends_to_judge(setup, prepared) or setup.wants_answer or may_send):
         return None
     resources = await stack.enter_async_context(parts.open_resources(prepared.turn.id))
@@ -282,7 +273,7 @@ async def _judge(
         from xscore.pipeline.carrying import with_earlier  # only in a thread
 
         judged = with_earlier(judged, prepared.turn)
-    if not setup.has_final_round:
+    if not parts.has_final_round:
         return judged
     from xscore.pipeline.final_round import judge_finalists  # where the settings name a model
 
@@ -353,7 +344,7 @@ async def _answer(
     if ranking.is_empty and not setup.options.answer_anyway:
         warning = "no memory reached the threshold, so no model was asked"
         return Answered(
-            warnings=(join_sentences(warning, "`--answer-anyway` asks it all the same."),)
+            warnings=(join_sentences(warning, "`--answer-anyway` asks it anyway."),)
         )
     warnings: tuple[str, ...] = ()
     if not ranking.selection.kept:

@@ -17,7 +17,6 @@ from xscore.pipeline.factories import (
     with_dummy_keys,
     with_wire,
 )
-from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
 from xscore.pipeline.prepare import prepare_turn, with_thread_plan
@@ -30,7 +29,6 @@ from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import Settings
-from xscore.settings.values import NO_FINAL_ROUND
 from xscore.store.purposes import other_contents
 
 
@@ -40,9 +38,9 @@ def confirm_cost(parts: PipelineParts, prepared: PreparedTurn, *, answers: bool)
 
     answers: the turn ends with a call to the answering model.
     """
-    judges = (parts.judge.paid and prepared.pool.misses) or _has_final_round(parts)
-    spends = answers or (judges and not parts.settings.judge.replay)
-    if not spends:
+    judges = bool(prepared.pool.misses) and parts.may_pay_judge
+    looks_again = parts.has_final_round and not parts.settings.judge.replay
+    if not (answers or judges or looks_again):
         return
     confirm_estimate(
         parts,
@@ -113,7 +111,7 @@ def estimate_prepared(
     if parts.answerer is not None and answers:
         answering = answer_estimate(parts.answerer, parts.settings)
     final = None
-    if _has_final_round(parts):
+    if parts.has_final_round:
         # Where settings name a model.
         from xscore.pipeline.final_round import estimate_final_round
 
@@ -139,12 +137,6 @@ def count_judged_otherwise(parts: PipelineParts, prepared: PreparedTurn) -> int:
         store.connection, [candidate for candidate in plain if candidate.id in described]
     )
     return sum(not hashes.isdisjoint(judgments) for hashes in contents.values())
-
-
-def _has_final_round(parts: PipelineParts) -> bool:
-    # Words alone are not a first round.
-    by_model = parts.judge.scale is not Scale.WORDS
-    return by_model and parts.settings.selection.final != NO_FINAL_ROUND
 
 
 def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:

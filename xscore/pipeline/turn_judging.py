@@ -162,11 +162,9 @@ async def _open_first(
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
         return _FirstJudge(absent, described, prepared, error.kind, (warning,))
-    if (
-        not described.stored
-        or isinstance(judge, NoJudge)
-        or judge.identity == parts.judge.identity
-    ):
+    if not described.stored or isinstance(judge, NoJudge):
+        return _FirstJudge(judge, described, prepared)
+    if judge.identity == parts.judge.identity:
         return _FirstJudge(judge, described, prepared)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
@@ -185,14 +183,14 @@ async def _score_once(
     parts: PipelineParts, resources: TurnResources | None, first: _FirstJudge
 ) -> Judged:
     leaders = parts.settings.selection.top_k
-    once = await judge_pool(
+    first_pool = await judge_pool(
         first.pooled, first.judge, resources, parts.observer, leaders=leaders
     )
     return Judged(
-        outcomes=once.outcomes,
+        outcomes=first_pool.outcomes,
         pool=first.pooled.pool,
         judge=first.described.identity,
-        interrupted=once.interrupted,
+        interrupted=first_pool.interrupted,
         no_judge=first.no_judge,
         warnings=first.warnings,
     )
@@ -201,14 +199,16 @@ async def _score_once(
 async def _score_near_twice(
     parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
 ) -> Judged:
-    once = JudgedPool(judged.outcomes, judged.interrupted)
-    drawn, counts = await draw_again(parts, first.described, resources, first.pooled, once)
+    first_pool = JudgedPool(judged.outcomes, judged.interrupted)
+    redrawn_pool, counts = await draw_again(
+        parts, first.described, resources, first.pooled, first_pool
+    )
     return replace(
         judged,
-        outcomes=drawn.outcomes,
-        interrupted=drawn.interrupted,
+        outcomes=redrawn_pool.outcomes,
+        interrupted=redrawn_pool.interrupted,
         second_draws=counts,
-        warnings=(*judged.warnings, *drawn.warnings),
+        warnings=(*judged.warnings, *redrawn_pool.warnings),
     )
 
 
@@ -249,24 +249,25 @@ async def draw_again(
     described: JudgeDescription,
     resources: TurnResources,
     pooled: PooledTurn,
-    once: JudgedPool,
+    first_pool: JudgedPool,
 ) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold.
 
     described: of the judge that gave the first scores. What gets no second score keeps its first.
     Raises StoreError.
     """
-    near, beyond = _near_threshold(parts, pooled.turn, once.outcomes)
+    near, beyond = _near_threshold(parts, pooled.turn, first_pool.outcomes)
     if not near:
-        return once, SecondDraws(missed=beyond)
-    if _causes(once.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
-        return once, SecondDraws(missed=len(near) + beyond)
+        return first_pool, SecondDraws(missed=beyond)
+    # What ended the first judging would end this one as well.
+    if _causes(first_pool.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
+        return first_pool, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))
     try:
         redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
     except asyncio.CancelledError:
         take_back_cancellation()
-        return replace(once, interrupted=True), SecondDraws(missed=len(near) + beyond)
+        return replace(first_pool, interrupted=True), SecondDraws(missed=len(near) + beyond)
     judge: Judge | NoJudge = NONE_NEEDED
     if redrawn.pool.misses:
         try:
@@ -275,17 +276,17 @@ async def draw_again(
             judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     second = await judge_pool(redrawn, judge, resources)
     lost: list[Unjudged] = []
-    drawn: set[str] = set()
+    drawn_hashes: set[str] = set()
     for outcome in second.outcomes:
         if isinstance(outcome.result, Unjudged):
             lost.append(outcome.result)
         elif outcome.origin is Origin.JUDGED:
-            drawn.add(outcome.result.content_hash)
-    counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
+            drawn_hashes.add(outcome.result.content_hash)
+    counts = SecondDraws(drawn=len(drawn_hashes), missed=len(lost) + beyond)
     merged = replace(
-        once,
-        outcomes=_averaged(once.outcomes, second.outcomes),
-        interrupted=once.interrupted or second.interrupted,
+        first_pool,
+        outcomes=_averaged(first_pool.outcomes, second.outcomes),
+        interrupted=first_pool.interrupted or second.interrupted,
         warnings=_warning(lost),
     )
     return merged, counts
@@ -375,8 +376,10 @@ def _name_misspelt_fallbacks(parts: PipelineParts) -> None:
 def _can_go_on(parts: PipelineParts, error: XscoreError) -> bool:
     """Return whether the turn has another judge after this error of the first one, or words to rank
     by."""
-    words = LEXICAL in parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
-    return words or bool(_fallback_models(parts))
+    can_rank_by_words = (
+        LEXICAL in parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
+    )
+    return can_rank_by_words or bool(_fallback_models(parts))
 
 
 async def _judge_by_fallback(

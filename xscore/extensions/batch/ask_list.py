@@ -235,7 +235,9 @@ class _AskListRun(Struct):
     async def _ask(self, prepared: PreparedQuestion, judged: AbstractSet[str]) -> None:
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
         observer = ConfirmedObserver(self.turns.parts.observer)
-        answer = await self.turns.ask(turn, replace(self.options, judged=judged), observer)
+        answer = await self.turns.ask(
+            turn, replace(self.options, just_judged_hashes=judged), observer
+        )
         self.on_answer(prepared.question, answer)
 
     def _turn(self, question: Question, *, is_first: bool) -> Turn:
