@@ -194,7 +194,7 @@ class Bench(Struct, frozen=True):
                 slots=pack_slots(described, pool),
                 priors=lexical_priors(turn, pool.candidates, self.store.term_vectors),
                 concurrency=workers_for(described.concurrency),
-                stop=StopSignal(resources.hold_back),
+                stop=StopSignal(resources.halt_queued_calls),
             ),
         )
 
@@ -278,7 +278,7 @@ async def default_calls(
 
 
 def bare_client(vendor: str, url: str) -> Any:
-    """Return an SDK client as our providers make it."""
+    """Return an SDK client with its fastest transport and no retries."""
     if vendor == "openai":
         import openai
 

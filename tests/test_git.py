@@ -81,8 +81,50 @@ def _kill_git_once_it_runs() -> None:
     kill_git()
 
 
-def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
+@pytest.mark.parametrize(
+    "name", ["sub/deep/.gitignore", "sub/.gitattributes", ".git/refs/heads/odd"]
+)
+def test_a_pipe_in_a_folder_is_found_once_git_waits_for_it(
+    make_repo: MakeRepo, name: str
+) -> None:
+    """Git is ended without its time being up; later commands are not even begun, until the pipe is
+    gone."""
+    root = make_repo({"a.py": "one = 1\n", "sub/deep/b.py": "two = 2\n"})
+    (root / "sub" / "b.py").write_text("two = 2\n")
+    commit_all(root)
+    (root / "sub" / "b.py").write_text("three = 3\n")
+    (root / "sub" / "deep" / "new.py").touch()
+    os.mkfifo(root / name)
+    # Longer than this test may take.
+    assert run_git(root, *_COMMANDS[name], timeout_s=1_000.0) is None
+    assert git_module._is_blocked(root)
+    listing = discover_files(find_root(root))
+    assert "sub/deep/b.py" in listing.paths
+    (root / name).unlink()
+    assert run_git(root, *_COMMANDS[name]) is not None
+
+
+_COMMANDS = {
+    "sub/deep/.gitignore": ("ls-files", "-co", "--exclude-standard"),
+    "sub/.gitattributes": ("diff", "HEAD"),
+    ".git/refs/heads/odd": ("for-each-ref",),
+}
+"""What opens each of these files."""
+
+
+def test_the_first_bytes_do_not_wait_for_a_pipe_either(make_repo: MakeRepo) -> None:
+    """A command of which only the beginning is read is ended as well."""
+    root = make_repo({"a.py": "one = 1\n", "sub/b.py": "two = 2\n"})
+    os.mkfifo(root / "sub" / ".gitattributes")
+    run_git(root, "log", "-p", timeout_s=1_000.0, most_bytes=1_000_000)
+    assert git_module._is_blocked(root)
+
+
+def test_a_command_that_hangs_can_be_ended(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that must end at once ends its git too."""
+    monkeypatch.setattr(git_module, "PATIENCE_S", 20.0)  # nothing else ends it before
     root = make_repo({"a.py": "one = 1\n", "sub/b.py": "two = 2\n"})
     os.mkfifo(root / "sub" / ".gitignore")
     (root / "sub" / "new.py").touch()

@@ -61,9 +61,9 @@ def _message_of_failed_call(arguments: list[str]) -> bytes:
         case ["pre-tool" | "post-tool" as event, "--client", client]:
             _load("xscore.extensions.agents.tool_gate")
             # Not `hook_run`, which takes ten times as long to load.
-            from xscore.extensions.agents.tool_gate import run_tool_hook
+            from xscore.extensions.agents.tool_gate import answer_tool_hook_or_return_failure
 
-            return run_tool_hook(event, client)
+            return answer_tool_hook_or_return_failure(event, client)
     return b""
 
 

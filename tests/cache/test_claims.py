@@ -54,7 +54,7 @@ async def claim(
 
 def shares(results: Sequence[ClaimResult]) -> list[ClaimState]:
     """Return who owns each pack."""
-    return [result.share for result in results]
+    return [result.state for result in results]
 
 
 def rows(connection: Connection) -> list[str]:
@@ -90,10 +90,10 @@ async def test_what_was_judged_meanwhile_is_taken(
         await StoredJudgments(commits).writer("t", JUDGE)(paid[:1])
         assert rows(connection) == [hashes[1]]
         (claimed,) = await claim(second, hashes)
-        assert (claimed.share, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: paid[0]})
+        assert (claimed.state, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: paid[0]})
         await StoredJudgments(commits).writer("t", JUDGE)(paid[1:])
         (claimed,) = await claim(second, hashes, at_most=0)
-        assert claimed.share is ClaimState.OURS and set(claimed.known) == set(hashes)
+        assert claimed.state is ClaimState.OURS and set(claimed.known) == set(hashes)
         assert rows(connection) == []
 
 

@@ -94,11 +94,9 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
         ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy)
     )
     shown = unstyle(answer_account.render_near_misses(answer))
-    assert (
-        "README.md:41-77 0.40" in shown
-        and "nearest below" not in shown
-        and "copy.py" not in shown
-    )
+    assert "README.md:41-77 0.40" in shown
+    assert "nearest below" not in shown
+    assert "copy.py" not in shown
     assert unstyle(answer_account.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
     assert unstyle(answer_account.render_near_misses(alone)).startswith(
@@ -136,9 +134,11 @@ def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
     assert "these reached 0.2" in answer_account.render_filled(question)
     few = replace(question, selected=(WRITE, near))
     assert "only 1 reached the threshold of 0.5" in answer_account.render_filled(few)
-    full = replace(question, selected=(WRITE, *[near] * (FILL.to - 1)))
-    assert f"to make {FILL.to}" in answer_account.render_filled(full)
-    assert f"to make {FILL.to}" not in answer_account.render_filled(few), "there are two"
+    full = replace(question, selected=(WRITE, *[near] * (FILL.target_places - 1)))
+    assert f"to make {FILL.target_places}" in answer_account.render_filled(full)
+    assert f"to make {FILL.target_places}" not in answer_account.render_filled(few), (
+        "there are two"
+    )
     nothing = replace(question, selected=(), near_misses=(replace(near, score=0.15),))
     assert "reached the threshold of 0.5, or 0.25 for" in answer_text.render_selection(nothing)
     assert "or 0.2" not in answer_text.render_selection(replace(nothing, judge=ANSWER.judge))

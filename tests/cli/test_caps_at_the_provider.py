@@ -74,7 +74,7 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert done.returncode == 4, done.stderr
     assert Decimal("0.43") < host.charged <= Decimal("0.45")
     assert host.counts.peak_in_flight >= 32
-    assert "of the turn's $0.45 are left" in done.stderr
+    assert "of the turn's $0.45 is left" in done.stderr
     assert (
         done.stderr.count("xscore continue") == done.stderr.count("judging may take about") == 1
     )
@@ -138,10 +138,8 @@ def test_two_processes_share_a_cap(
     third = xscore("context", "a third task", *ONE_EACH, cwd=shelf, environ=capped)
     assert third.returncode == 4
     assert f"of the {word}'s $0.12" in third.stderr
-    assert (
-        f"raise budget.max_usd_{word} to $" in third.stderr
-        and third.stderr.count("`xscore continue t_") == 1
-    )
+    assert f"raise budget.max_usd_{word} to $" in third.stderr
+    assert third.stderr.count("`xscore continue t_") == 1
     assert host.charged <= Decimal("0.12")
     estimated = receipt(
         xscore("estimate", "a third task", "--json", cwd=shelf, environ=capped).stdout

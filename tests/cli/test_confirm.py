@@ -92,5 +92,5 @@ def test_the_question_names_the_caps_that_would_bind(talk: Talk) -> None:
     seen, _, _ = talk(
         b"n\n", XSCORE_BUDGET_MAX_USD_DAY="0.001", XSCORE_BUDGET_MAX_USD_REPOSITORY="50"
     )
-    assert "It will not be finished: $0.0010 of the day's $0.001 are left." in seen
+    assert "It will not be finished: $0.0010 of the day's $0.001 is left." in seen
     assert "repository's" not in seen

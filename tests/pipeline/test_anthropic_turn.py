@@ -102,7 +102,10 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     the reservation."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
-    drafts, pack = PromptBuilder(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)
+    drafts, pack = (
+        PromptBuilder(judge, PackProfile(), b"s"),
+        Pack("p_1", members, is_lasting=True),
+    )
     texts = {member.id: f"def {member.entity}(): return '{'x' * 600}'" for member in members}
     (ask,) = drafts.prompts_of(pack, drafts.pieces_of(pack, texts))
     rows: list[CallRecord] = []

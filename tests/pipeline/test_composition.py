@@ -75,12 +75,10 @@ def test_free_places_are_filled_where_the_best_is_good_enough() -> None:
     stay empty."""
     near = [ranked(f"n{at:02}", CUT - (at + 1) / 1000) for at in range(20)]
     selection = keep([ranked("wrong", 0.6), *near])
-    assert names(selection.kept) == ["wrong", *names(near[: FILL.to - 1])]
-    assert selection.filled == frozenset(names(near[: FILL.to - 1]))
-    assert (selection.placed_by["wrong"], selection.placed_by["n00"]) == (
-        PlacedBy.THRESHOLD,
-        PlacedBy.FILLED,
-    )
+    assert names(selection.kept) == ["wrong", *names(near[: FILL.target_places - 1])]
+    assert selection.filled == frozenset(names(near[: FILL.target_places - 1]))
+    assert selection.placed_by["wrong"] == PlacedBy.THRESHOLD
+    assert selection.placed_by["n00"] == PlacedBy.FILLED
     least = FILL.share * CUT
     alone = keep([ranked("best", least), ranked("far", least - 0.001)])
     assert (names(alone.kept), alone.has_passed) == (["best"], False)
@@ -98,9 +96,9 @@ def test_what_is_beside_the_code_fills_few_places() -> None:
     selection = keep([*beside, *code])
     assert (
         sum(memory.candidate.kind is not Kind.FUNCTION for memory in selection.kept)
-        == FILL.beside
+        == FILL.other_kinds
     )
-    assert len(selection.kept) == FILL.to
+    assert len(selection.kept) == FILL.target_places
     asked_for = keep([*beside, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST}))
     assert sum(memory.candidate.kind is not Kind.FUNCTION for memory in asked_for.kept) == len(
         beside
@@ -113,7 +111,7 @@ def test_nothing_that_passed_is_lost() -> None:
     documents = [ranked(f"d{at}", 0.9, kind=Kind.DOC) for at in range(4)]
     selection = keep([*documents, *[ranked(f"c{at:02}", CUT - 0.005) for at in range(20)]])
     assert set(names(documents)) <= set(names(selection.kept))
-    assert len(selection.kept) == len(documents) + FILL.to - FILL.beside
+    assert len(selection.kept) == len(documents) + FILL.target_places - FILL.other_kinds
 
 
 def test_tests_of_one_file_take_one_place() -> None:

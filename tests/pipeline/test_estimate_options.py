@@ -12,7 +12,7 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.estimating import estimate_judging, forecast_ways
 from xscore.pipeline.factories import with_dummy_keys
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
@@ -54,7 +54,7 @@ async def test_a_way_that_is_not_rendered_comes_within_a_twentieth(
     settings = with_dummy_keys(Settings(judge=JudgeSettings(model=model)))
     async with Pipeline.open(meadow, settings) as pipeline:
         judge = pipeline.parts.judge
-        pool = open_turn(pipeline.parts, TASK, Stopwatch(), continues_session=False).pool
+        pool = prepare_turn(pipeline.parts, TASK, Stopwatch(), continues_session=False).pool
         rendered = estimate_judging(judge, TASK, pool).ways
         forecast = forecast_ways(judge, TASK, pool)
     assert [way.way for way in forecast] == [way.way for way in rendered]
@@ -82,11 +82,9 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
         "",
     ]
     cold, warm = ways["chat cold"], ways["chat warm"]
-    assert (cold.calls, cold.input_tokens, cold.seconds) == (
-        warm.calls,
-        warm.input_tokens,
-        warm.seconds,
-    )
+    assert cold.calls == warm.calls
+    assert cold.input_tokens == warm.input_tokens
+    assert cold.seconds == warm.seconds
     assert 0.9 * warm.input_tokens < warm.cached_input_tokens < warm.input_tokens
     fresh = warm.input_tokens - warm.cached_input_tokens
     by_hand = {

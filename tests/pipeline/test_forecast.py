@@ -10,7 +10,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline import estimating
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.estimating import estimate_judging, forecast_judging
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.records.calls import Stage
 from xscore.records.estimates import JudgeEstimate
@@ -39,7 +39,7 @@ def meadow(make_repo: MakeRepo) -> Path:
 
 async def both(pipeline: Pipeline, turn: Turn) -> tuple[JudgeEstimate, JudgeEstimate]:
     """Estimate and forecast the judging of a turn."""
-    pool = open_turn(pipeline.parts, turn, Stopwatch(), continues_session=False).pool
+    pool = prepare_turn(pipeline.parts, turn, Stopwatch(), continues_session=False).pool
     judge = pipeline.parts.judge
     return estimate_judging(judge, turn, pool).judge, forecast_judging(judge, turn, pool)
 

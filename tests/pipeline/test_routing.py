@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.prepare import classify_task, plan_turn
+from xscore.pipeline.task_type import classify_task, plan_turn
 from xscore.records.memory import Layer
 from xscore.records.turn import TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings, validate_group

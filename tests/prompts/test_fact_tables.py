@@ -59,8 +59,8 @@ def test_code_alone_loads_no_table() -> None:
     """A turn without facts imports neither TOON nor near-duplicate detection."""
     program = (
         "import sys; from tests.prompts.bundle_memories import *; import"
-        " xscore.pipeline.fusion;bundle([entry(WRITE, 0.9)]);print({'toon_format', 'numpy',"
-        " 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
+        " xscore.pipeline.bundle_building;bundle([entry(WRITE, 0.9)]);print({'toon_format',"
+        " 'numpy', 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

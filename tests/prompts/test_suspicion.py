@@ -120,14 +120,14 @@ def shown_together(
         builder = PromptBuilder(JudgeModel(name="m"), PackProfile(), b"secret", layout=layout)
     members = tuple(map(candidate, range(3)))
     texts = {"f0": "return 0", "f1": ORDER, "f2": ROWS[0].twin}
-    pack = Pack("p_1", members, is_kept=True)
+    pack = Pack("p_1", members, is_lasting=True)
     pieces = [
         piece
         for member in members
         for piece in memory_pieces(member, texts[member.id], max_tokens=1_000)
     ]
     prompts = builder.prompts_of(pack, pieces)
-    assert all(prompt.is_kept for prompt in prompts) or layout is not None
+    assert all(prompt.is_lasting for prompt in prompts) or layout is not None
     return [[piece.entity for piece in prompt.pieces] for prompt in prompts]
 
 

@@ -89,7 +89,7 @@ def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptBuilder, PackPrompt]]:
         PromptBuilder(judge, PackProfile(), b"s"),
         PromptBuilder(judge, PackProfile(size=1), b"s"),
     )
-    kept, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS[:5])
+    kept, throwaway = Pack("p_1", MEMBERS, is_lasting=True), Pack("x_1", MEMBERS[:5])
     pieces = packed.pieces_of(kept, TEXTS)
     yield "packed", packed, packed.prompts_of(kept, pieces)[0]
     yield (
@@ -98,7 +98,7 @@ def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptBuilder, PackPrompt]]:
         packed.prompts_of(throwaway, packed.pieces_of(throwaway, TEXTS))[0],
     )
     yield "retried", packed, PackPrompt("p_1/2.0", pieces[:1], RepairRung.ALONE)
-    alone = Pack("", MEMBERS[:1], is_kept=True)
+    alone = Pack("", MEMBERS[:1], is_lasting=True)
     yield "plain", plain, plain.prompts_of(alone, plain.pieces_of(alone, TEXTS))[0]
 
 

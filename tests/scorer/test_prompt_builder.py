@@ -41,12 +41,10 @@ def test_the_identity_names_all_that_may_change_a_score() -> None:
 def test_declared_settings_reach_the_request() -> None:
     """Reasoning, temperature, deadline and the pack's name as cache key."""
     request, codes = drafts().request(ask_of(drafts()), "<turn/>")
-    assert (request.reasoning, request.temperature, request.timeout_s, request.cache_key) == (
-        "minimal",
-        0.0,
-        7.0,
-        "p_1",
-    )
+    assert request.reasoning == "minimal"
+    assert request.temperature == 0.0
+    assert request.timeout_s == 7.0
+    assert request.cache_key == "p_1"
     assert set(request.reply_ids) == set(codes)
 
 
@@ -67,7 +65,7 @@ def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     """Prefixes that another turn will repeat are marked for caching; a throwaway, a part and a
     retry are not."""
     prompt_drafts = drafts(JudgeModel(name="m", prefix_ttl_s=300))
-    lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
+    lasting, throwaway = Pack("p_1", MEMBERS, is_lasting=True), Pack("x_1", MEMBERS)
     todo = prompt_drafts.pieces_of(lasting, TEXTS)
     (full_pack,), (loose,), (half_pack,) = (
         prompt_drafts.prompts_of(lasting, todo),

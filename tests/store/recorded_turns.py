@@ -20,12 +20,14 @@ def finish(
     answer: str | None = None,
     *,
     now: float,
-    verdict: SelectionOutcome = NOTHING,
+    selection_outcome: SelectionOutcome = NOTHING,
     receipt: str = "{}",
     state: TurnState = TurnState.DONE,
 ) -> None:
     """End a turn."""
-    end = TurnEnd(state=state, receipt=receipt, answer=answer, verdict=verdict)
+    end = TurnEnd(
+        state=state, receipt=receipt, answer=answer, selection_outcome=selection_outcome
+    )
     turns.finish_turn(store.connection, turn_id, end, now=now)
 
 

@@ -218,9 +218,62 @@ def test_rows_of_a_store_without_a_readable_id_come_over_on_the_users_word(
     assert bool(kept) is trust
 
 
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_journal_of_others_costs_no_judgment(
+    store_dir: Path, user_dir: Path, *, trust: bool
+) -> None:
+    """The rows of the file itself come over; what the journal would write into it does not, and
+    lies beside the old store."""
+    paid, planted = Judgment("a" * 64, 0.9, "", "p1", 0), Judgment("b" * 64, 0.9, "", "p1", 0)
+    path = store_dir / "memory.db"
+    with closing(connect_store(path)) as connection:
+        write_judgments(connection, [paid])
+    journal = journal_with(path, [planted])
+    # Truncated within its last page, and copied: no process noted this inode.
+    (store_dir / "memory.db-wal").write_bytes(journal[:-100])
+    rebuilt = rebuild.rebuild_store(store_dir, user_data_dir=user_dir, trust=trust)
+    assert rebuilt.left_out_journal
+    assert rebuilt.salvaged is not None
+    assert rebuilt.salvaged.kept["judgments"] == 1
+    aside = rebuilt.set_aside_at
+    assert aside is not None
+    assert (aside / "memory.db-wal").read_bytes() == journal[:-100]
+    assert (aside / "memory.db").exists()
+    with closing(
+        opening.open_store(store_dir, user_data_dir=user_dir, trust=False)
+    ) as connection:
+        assert list(read_judgments(connection, NAMES)) == [paid.content_hash]
+
+
+def journal_with(path: Path, judgments: list[Judgment]) -> bytes:
+    """Return a journal of a copy of the store, with these judgments, which SQLite would replay."""
+    copy = path.parent.parent / "copy" / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(path.read_bytes())
+    with closing(connect_store(copy)) as connection:
+        write_judgments(connection, judgments)
+        return Path(f"{copy}-wal").read_bytes()
+
+
+def test_a_pipe_in_the_place_of_a_journal_costs_no_judgment(
+    store_dir: Path, user_dir: Path
+) -> None:
+    """It is moved away like a journal of others, and never opened."""
+    with closing(connect_store(store_dir / "memory.db")) as connection:
+        write_judgments(connection, [Judgment("a" * 64, 0.9, "", "p1", 0)])
+    os.mkfifo(store_dir / "memory.db-wal")
+    rebuilt = rebuild.rebuild_store(store_dir, user_data_dir=user_dir)
+    assert rebuilt.salvaged is not None
+    assert rebuilt.salvaged.kept["judgments"] == 1
+
+
 def test_a_users_word_is_not_for_a_journal_of_others(store_dir: Path, user_dir: Path) -> None:
-    """What a stranger's journal would write into the store is not taken over."""
+    """What a stranger's journal would write into the store is not taken over, also where damage
+    took the id."""
+    path = store_dir / "memory.db"
     damage_the_id(store_dir)
-    (store_dir / "memory.db-wal").write_bytes(b"planted" * 1_000)
+    Path(f"{path}-wal").write_bytes(b"planted" * 1_000)
     rebuilt = rebuild.rebuild_store(store_dir, user_data_dir=user_dir, trust=True)
-    assert rebuilt.salvaged is None
+    assert rebuilt.left_out_journal
+    assert rebuilt.set_aside_at is not None
+    assert (rebuilt.set_aside_at / "memory.db-wal").read_bytes() == b"planted" * 1_000

@@ -155,21 +155,90 @@ def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
     assert "chmod 600" in caught.value.hint
 
 
-def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
-    """A broken secret file is an error with a remedy, never silently replaced."""
-    user_dir.mkdir()
-    broken = (
+@pytest.mark.parametrize(
+    "content",
+    [
         "",
         "[]",
+        "\0" * 300,
         '{"secret": "zz", "stores": {}}',
-        '{"secret": "00"}',
+        '{"secret": "00", "stores": {}}',
         '{"secret": "00", "stores": []}',
-    )
-    for content in (*broken, "[" * 100_000):
+        "[" * 100_000,
+    ],
+)
+def test_a_secret_file_that_makes_no_sense_is_set_aside_and_trusts_nothing(
+    tmp_path: Path, user_dir: Path, content: str
+) -> None:
+    """A store made before asks for trust once more, by an error that names the damaged file; new
+    stores are made as ever."""
+    identity = open_at(tmp_path / "mine", user_dir)
+    (user_dir / "trust.json").write_text(content)
+    with pytest.raises(StoreUntrusted, match=r"trust\.json\.damaged") as caught:
+        open_at(tmp_path / "mine", user_dir)
+    assert "`xscore store trust`" in caught.value.hint
+    damaged = user_dir / "trust.json.damaged"
+    assert damaged.read_text() == content
+    assert stat.S_IMODE(damaged.stat().st_mode) == 0o600
+    assert open_at(tmp_path / "new", user_dir)
+    opening.accept_store(store_dir(tmp_path / "mine"), user_data_dir=user_dir)
+    assert open_at(tmp_path / "mine", user_dir) == identity
+
+
+def test_what_a_truncated_secret_file_still_shows_goes_on(
+    tmp_path: Path, user_dir: Path
+) -> None:
+    """Wherever it breaks off, a store whose mark is whole stays trusted, no other is, and it is
+    said once."""
+    first, last = tmp_path / 'of "mine" \u00e9', tmp_path / "mine too"
+    for folder in (first, last):
+        open_at(folder, user_dir)
+    path = user_dir / "trust.json"
+    content = path.read_bytes()
+    secret = user_secret.load_user_secret(user_dir).secret
+    end_of_secret = content.index(b'",') + 1
+    end_of_mark = content.index(b'",', content.index(b'"stores"')) + 1
+    for length in (0, 30, end_of_secret - 1, end_of_secret, end_of_mark - 1, end_of_mark):
+        path.write_bytes(content[:length])
+        read_again = user_secret.known_user_secret(user_dir)
+        assert (read_again.secret == secret) is (length >= end_of_secret)
+        assert len(read_again.trusted_stores) == (length == end_of_mark)
+        path.write_bytes(content)
+    path.write_bytes(content[:end_of_mark])
+    notes: list[str] = []
+    for _ in range(2):
+        with Store.open(find_root(first), user_data_dir=user_dir) as store:
+            store.listen(notes.append)
+    assert len(notes) == 1
+    assert "trust.json.damaged" in notes[0]
+    with pytest.raises(StoreUntrusted, match="mark was lost"):
+        open_at(last, user_dir)
+    assert user_secret.load_user_secret(user_dir).secret == secret
+
+
+def test_damage_never_trusts_what_was_not_trusted(tmp_path: Path, user_dir: Path) -> None:
+    """A mark that damage changed fits no store, and one of another path or secret neither."""
+    open_at(tmp_path / "mine", user_dir)
+    open_at(tmp_path / "planted", tmp_path / "other_user")
+    path = user_dir / "trust.json"
+    text = path.read_text()
+    planted = os.path.realpath(store_file(tmp_path / "planted"))
+    mine = os.path.realpath(store_file(tmp_path / "mine"))
+    path.write_text(text.replace(json.dumps(mine), json.dumps(planted))[:-3])
+    assert list(user_secret.known_user_secret(user_dir).trusted_stores) == [planted]
+    with pytest.raises(StoreUntrusted):
+        open_at(tmp_path / "planted", user_dir)
+
+
+def test_later_damage_keeps_the_earlier_file(user_dir: Path) -> None:
+    """Each damaged file is kept; whoever looks for one finds it."""
+    user_secret.load_user_secret(user_dir)
+    for content in ("first", "second"):
         (user_dir / "trust.json").write_text(content)
-        (user_dir / "trust.json").chmod(0o600)
-        with pytest.raises(StoreError, match="cannot be understood"):
-            user_secret.load_user_secret(user_dir)
+        assert "was damaged" in user_secret.set_damaged_aside(user_dir)
+        assert user_secret.set_damaged_aside(user_dir) == ""
+    kept = sorted(user_dir.glob("trust.json.damaged*"))
+    assert [file.read_text() for file in kept] == ["first", "second"]
 
 
 def test_the_secret_is_not_printed(user_dir: Path) -> None:

@@ -19,7 +19,7 @@ from xscore.store.siblings import opened_sibling
 
 
 def copy_judgments(
-    connection: Connection, names: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
+    connection: Connection, key: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
 ) -> int:
     """Copy the judgments of these contents that other stores of this user hold; return how many.
     Raises StoreError.
@@ -30,8 +30,8 @@ def copy_judgments(
     for store in stores:
         missing = [content for content in hashes if content not in copied]
         with suppress(StoreError), opened_sibling(store) as sibling:
-            copied |= read_judgments(sibling, names, missing)
+            copied |= read_judgments(sibling, key, missing)
     if copied:
         with database.transaction(connection):
-            insert_judgments(connection, list(copied.values()), names)
+            insert_judgments(connection, list(copied.values()), key)
     return len(copied)

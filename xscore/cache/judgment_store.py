@@ -30,7 +30,7 @@ from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judg
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
 
-_ENTER = (
+_INSERT_CONTENTS = (
     "INSERT INTO content (hash) SELECT value FROM json_each(?) WHERE true ON CONFLICT (hash) DO"
     " NOTHING"
 )
@@ -45,11 +45,11 @@ _WRITE_REASON = """
       AND content_id = content.id WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
-_TAKEN = """
+_CLAIMED_BY_OTHERS = """
     SELECT content FROM json_each(?) CROSS JOIN claim ON query_id = ? AND content = value
       WHERE runner <> ?
 """
-_TAKE = """
+_INSERT_CLAIMS = """
     INSERT INTO claim (query_id, content, runner) SELECT ?, value, ? FROM json_each(?) WHERE true
     ON CONFLICT (query_id, content) DO NOTHING
 """
@@ -120,10 +120,10 @@ class StoredJudgments:
 
         It raises StoreError if they cannot be written, and then at every later call.
         """
-        names = (turn_key, judge_key(judge), draw)
+        key = (turn_key, judge_key(judge), draw)
 
         def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
-            insert_judgments(connection, list(chain.from_iterable(batches)), names)
+            insert_judgments(connection, list(chain.from_iterable(batches)), key)
 
         async def write(judgments: Sequence[Judgment]) -> None:
             if judgments:
@@ -138,38 +138,38 @@ class StoredJudgments:
         )
 
 
-def add_reasons(connection: Connection, names: JudgmentKey, reasons: Mapping[str, str]) -> None:
+def add_reasons(connection: Connection, key: JudgmentKey, reasons: Mapping[str, str]) -> None:
     """Store reasons of judgments that this store holds, by content hash; one that is there
     stays."""
-    query = find_query(connection, names)
+    query = find_query(connection, key)
     with database.transaction(connection):
         connection.executemany(
             _WRITE_REASON, [(text, query, hash_) for hash_, text in reasons.items()]
         )
 
 
-def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
+def find_or_add_query(connection: Connection, key: JudgmentKey) -> int:
     """Return the row id of turn and judge, adding it at the first call.
 
     Within an open transaction.
     """
-    query = find_query(connection, names)
+    query = find_query(connection, key)
     if query is not None:
         return query
-    connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
+    connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", key)
     with database.damage_if_invalid("the index of turns"):
-        return int(find_query(connection, names))  # type: ignore[arg-type]  # TypeError for None is caught as damage
+        return int(find_query(connection, key))  # type: ignore[arg-type]  # TypeError for None is caught as damage
 
 
 def insert_judgments(
-    connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey
+    connection: Connection, judgments: Sequence[Judgment], key: JudgmentKey
 ) -> None:
     """Write judgments in an open transaction; delete the claims on these contents and their
     quarantined scores."""
-    query = find_or_add_query(connection, names)
-    turn = turn_checksum(*names)
+    query = find_or_add_query(connection, key)
+    turn = turn_checksum(*key)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
-    connection.execute(_ENTER, (hashes,))
+    connection.execute(_INSERT_CONTENTS, (hashes,))
     # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum.
     rows = [
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
@@ -182,30 +182,30 @@ def insert_judgments(
     reasons = [(j.reason, query, j.content_hash) for j in judgments if j.reason]
     connection.executemany(_WRITE_REASON, reasons)
     # Rarely true; saves a statement per write.
-    if connection.execute(_ANY_UNTRUSTED, names).fetchone():
-        connection.execute(_DROP_UNTRUSTED, (*names, hashes))
+    if connection.execute(_ANY_UNTRUSTED, key).fetchone():
+        connection.execute(_DROP_UNTRUSTED, (*key, hashes))
     # In the transaction that writes the judgments: no process sees neither claim nor judgment, and
     # pays again.
     connection.execute(_DROP_CLAIMS, (query, hashes))
 
 
-def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
+def untrusted_scores(connection: Connection, key: JudgmentKey) -> dict[str, float]:
     """Return the quarantined scores for this turn by this judge: content hash -> 0..1."""
     rows = connection.execute(
-        f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names
+        f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", key
     )
     return dict(rows.fetchall())
 
 
 def keep_untrusted(
-    connection: Connection, names: JudgmentKey, scores: Sequence[tuple[str, float]]
+    connection: Connection, key: JudgmentKey, scores: Sequence[tuple[str, float]]
 ) -> int:
     """Quarantine content hashes with scores 0..1; return how many were new.
 
     Within an open transaction.
     """
     return connection.executemany(
-        _KEEP_UNTRUSTED, [(*names, *score) for score in scores]
+        _KEEP_UNTRUSTED, [(*key, *score) for score in scores]
     ).rowcount
 
 
@@ -281,7 +281,7 @@ class StoredClaims:
         # What dead runners held is free again; without living ones nothing is held.
         if self._lease.reap_dead(connection):
             rows = connection.execute(
-                _TAKEN, (json.dumps(contents), query, self._lease.id)
+                _CLAIMED_BY_OTHERS, (json.dumps(contents), query, self._lease.id)
             ).fetchall()
             taken = {content for (content,) in rows}
         results: list[ClaimResult] = []
@@ -302,7 +302,7 @@ class StoredClaims:
                     state, {content: judged[content] for content in pack if content in judged}
                 )
             )
-        connection.execute(_TAKE, (query, self._lease.id, json.dumps(ours)))
+        connection.execute(_INSERT_CLAIMS, (query, self._lease.id, json.dumps(ours)))
         return results
 
     def _release(self, hashes: Sequence[str], connection: Connection) -> None:

@@ -37,39 +37,39 @@ _REASONS = """
 
 
 def read_judgments(
-    connection: Connection, names: JudgmentKey, hashes: Iterable[str] | None = None
+    connection: Connection, key: JudgmentKey, hashes: Iterable[str] | None = None
 ) -> dict[str, Judgment]:
     """Return the judgments of a turn by content hash, without reasons. hashes: only these contents.
 
     Raises StoreDamaged for a row that fails its checksum.
     """
-    query = find_query(connection, names)
+    query = find_query(connection, key)
     if query is None:
         return {}
     if hashes is None:
         rows = connection.execute(_KNOWN_OF_TURN, (query,)).fetchall()
     else:
         rows = connection.execute(_KNOWN_AMONG, (json.dumps(list(hashes)), query)).fetchall()
-    return _checked_judgments(rows, names)
+    return _checked_judgments(rows, key)
 
 
 def read_reasons(
-    connection: Connection, names: JudgmentKey, hashes: Iterable[str]
+    connection: Connection, key: JudgmentKey, hashes: Iterable[str]
 ) -> dict[str, str]:
     """Return the stored reasons for these contents, by content hash."""
-    query = find_query(connection, names)
+    query = find_query(connection, key)
     return dict(connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
 
 
-def find_query(connection: Connection, names: JudgmentKey) -> int | None:
+def find_query(connection: Connection, key: JudgmentKey) -> int | None:
     """Return the row id of turn and judge; None if there is none."""
     row = connection.execute(
-        "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names
+        "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", key
     ).fetchone()
     return int(row[0]) if row else None
 
 
-def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:
+def _checked_judgments(rows: list[tuple[Any, ...]], key: JudgmentKey) -> dict[str, Judgment]:
     """Turn rows into judgments by content hash.
 
     Raises StoreDamaged if a checksum does not match.
@@ -79,7 +79,7 @@ def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[
     try:
         # By column: a cached turn reads one of each memory, and took twice as long row by row.
         *columns, checksums = zip(*rows, strict=True)
-        if judgment_column_checksums(turn_checksum(*names), columns) != list(checksums):
+        if judgment_column_checksums(turn_checksum(*key), columns) != list(checksums):
             raise ValueError("a judgment does not fit its checksum")
         hashes, scores, priors, packs, positions = columns
         judgments = Judgment.from_columns(

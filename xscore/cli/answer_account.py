@@ -63,7 +63,7 @@ def render_filled(answer: Answer) -> str:
     filled = len(_filled(answer))
     if not filled:
         return ""
-    places = min(FILL.to, answer.top_k)
+    places = min(FILL.target_places, answer.top_k)
     passed = len(answer.selected) - filled
     # Where few come near enough, some of these places stay free.
     goal = f"to make {places}: " if len(answer.selected) >= places else "since "
@@ -116,7 +116,7 @@ def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
     nor does a commit, which is never added."""
     no_code = [miss for miss in misses if miss.kind not in PRODUCT_CODE_KINDS]
     beside = [miss for miss in no_code if miss.kind != Kind.COMMIT]
-    why = f"tests and documents take at most {FILL.beside} of the added places"
+    why = f"tests and documents take at most {FILL.other_kinds} of the added places"
     return _misses(f"below {cut_in_words(answer)}, not added", beside, why)
 
 

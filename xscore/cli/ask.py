@@ -171,9 +171,9 @@ def _run_and_print(
         if streams and answer.answer is None and stdout_columns():
             texts = _shown_texts(open_, answer)
         if flags.given["opens"]:
-            from xscore.extensions.pages.commands import open_turn  # an extension
+            from xscore.extensions.pages.commands import open_turn_page  # an extension
 
-            await open_turn(open_, answer.turn_id, flags.terminal)
+            await open_turn_page(open_, answer.turn_id, flags.terminal)
         return _ReadTurn(answer, hint, texts)
 
     turn = run_with_pipeline(

@@ -13,7 +13,7 @@ from itertools import takewhile
 import click
 
 from xscore.cli.terminal import discard_stream, print_json, write_stderr
-from xscore.platform.errors import ExitCode, UsageError, XscoreError
+from xscore.platform.errors import ExitCode, UsageError, find_xscore_error
 from xscore.platform.text import escape_controls
 from xscore.store.redaction import redact
 
@@ -110,17 +110,3 @@ def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> in
         f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else "")
     )
     return code
-
-
-def find_xscore_error(error: BaseException) -> XscoreError | None:
-    """Return the error of ours that this is, or that a group holds; None for a bug."""
-    if isinstance(error, XscoreError):
-        if type(error) is not XscoreError:
-            return error
-        return None
-    if isinstance(error, BaseExceptionGroup):
-        return next(
-            (inner for inner in map(find_xscore_error, error.exceptions) if inner is not None),
-            None,
-        )
-    return None

@@ -28,7 +28,7 @@ _LAST_PART = "Give only its last part."
 
 
 class Flags(Struct, frozen=True):
-    """Options by name; one that the command does not offer counts as not given."""
+    """Options by name; an option that the command does not have counts as not given."""
 
     given: Mapping[str, Any]
     overrides: Mapping[str, object] = {}
@@ -81,6 +81,8 @@ class Flags(Struct, frozen=True):
             )
         is_fresh = bool(self.given.get("fresh"))
         goes_on = bool(thread) or follows
+        # `--fresh` alone starts a new session. With `--thread` or `--continue` it keeps the thread
+        # and judges everything again.
         return Turn(
             task=read_stdin() if task == "-" else readable_text(task),
             errors="" if errors is None else _read_errors(errors),

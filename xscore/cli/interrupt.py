@@ -46,6 +46,9 @@ def run_interruptible(
     before = {taken: signal.signal(taken, presses.on_signal) for taken in signals}
     try:
         if late_loop:
+            # Run without asyncio up to the first `ensure_event_loop`. A fully cached turn never
+            # gets there: it ends here, with a StopIteration that carries its result, and asyncio is
+            # never imported.
             work.send(None)
         return _run_in_loop(presses.run(work))
     except StopIteration as ended:

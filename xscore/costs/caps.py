@@ -243,7 +243,7 @@ CAP_SETTINGS = {
 
 
 def cap_left_rounded(cap: CapLeft) -> str:
-    """Format what is left: `$4.93 of the day's $5 are left`, or by how much the cap was
+    """Format what is left: `$4.93 of the day's $5 is left`, or by how much the cap was
     exceeded."""
     return _cap_left(cap, format_dollars)
 
@@ -253,12 +253,12 @@ def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "")
     if day and cap.of == "day":
         whose += f" ({day}, UTC)"
     if cap.left_usd < 0:
-        return f"{whose} are spent, and {written(-cap.left_usd)} more"
-    return f"{written(cap.left_usd)} of {whose} are left"
+        return f"{whose} is spent, and {written(-cap.left_usd)} more"
+    return f"{written(cap.left_usd)} of {whose} is left"
 
 
 def describe_cap(cap: CapLeft) -> str:
-    """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 are left`."""
+    """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 is left`."""
     words = (
         f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]})"
     )
@@ -270,8 +270,11 @@ def describe_cap(cap: CapLeft) -> str:
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
     """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to
     continue."""
-    message = f"the next call may cost {_exact(usd)}, and {_cap_left(cap, _exact, day=day)}"
-    return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
+    only = "" if cap.left_usd < 0 else "only "
+    message = (
+        f"the next call may cost {_exact(usd)}, and {only}{_cap_left(cap, _exact, day=day)}"
+    )
+    return BudgetExhausted(message, hint=suggest_doubled_cap(cap, usd))
 
 
 def _exact(usd: Decimal) -> str:
@@ -279,7 +282,12 @@ def _exact(usd: Decimal) -> str:
     return f"${usd.normalize():f}"
 
 
-def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
+def suggest_doubled_cap(cap: CapLeft, usd: Decimal) -> str:
+    """Say how to go on, knowing only the call that was refused.
+
+    Shown where the refusal ends a command or a list. A turn that ends with a receipt shows the cap
+    that is enough for all that is left instead (`pipeline.room_under_caps`).
+    """
     match cap.of:
         case "turn":
             higher = max(2 * cap.cap_usd, 2 * usd).quantize(Decimal("0.01"), ROUND_UP)

@@ -140,17 +140,17 @@ class Budget:
         self._in_flight[name] = (self.current, usd)
         return name
 
-    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+    async def settle(self, reservation_name: str, actual: Decimal | None) -> None:
         """Charge what the call cost instead of its bound; None: unknown, so the bound stays
         charged."""
-        if not reservation:
+        if not reservation_name:
             return
         # The reservation that lent it, which may not be the current one: the day may have changed.
-        held, bound = self._in_flight.pop(reservation)
-        held.lent -= bound
-        held.calls_in_flight -= 1
-        held.spent += bound if actual is None else actual
-        await self._backend.report(held)
+        lender, bound = self._in_flight.pop(reservation_name)
+        lender.lent -= bound
+        lender.calls_in_flight -= 1
+        lender.spent += bound if actual is None else actual
+        await self._backend.report(lender)
         self._settled.set()
         self._settled = Event()
 
@@ -163,12 +163,12 @@ class Budget:
 
     def _is_held(self) -> bool:
         """Return whether the current reservation outlasts any call and counts for today."""
-        held = self.current
+        current = self.current
         now = self._clock()
         return (
-            not held.is_lost
-            and now < held.leased_until - self._lease_s / 2
-            and held.day_number == now // DAY_S
+            not current.is_lost
+            and now < current.leased_until - self._lease_s / 2
+            and current.day_number == now // DAY_S
         )
 
     async def _set_aside(self, usd: Decimal) -> bool:
@@ -176,10 +176,10 @@ class Budget:
         if not self._is_held():
             # Calls in flight stay with the old reservation, and so with its day: it keeps what they
             # may cost, and gives back what it held ready.
-            before = self.current
+            earlier = self.current
             self.current = self._new_reservation()
-            before.reserve_ahead = ZERO_USD
-            await self._backend.report(before)
+            earlier.reserve_ahead = ZERO_USD
+            await self._backend.report(earlier)
         # Taken before the backend is asked: a call that ends meanwhile frees dollars and sets this
         # event; the one that `settle` puts in its place would miss it.
         settled = self._settled
@@ -241,9 +241,13 @@ class _StoreBackend(Struct):
             # What is left of the caps is read, and the row that takes of it written, in one
             # transaction: no two processes can take the same dollars.
             nonlocal got, tightest
-            held = spending.delete_expired(connection, now=self.clock())
+            reserved_rows = spending.delete_expired(connection, now=self.clock())
             caps_left = spending.remaining_under_caps(
-                connection, self.caps, turn_id=self.turn_id, day=reservation.day, set_aside=held
+                connection,
+                self.caps,
+                turn_id=self.turn_id,
+                day=reservation.day,
+                set_aside=reserved_rows,
             )
             tightest = min(caps_left, key=lambda cap: cap.left_usd)
             if missing > tightest.left_usd:
@@ -252,7 +256,7 @@ class _StoreBackend(Struct):
             # that another process could spend on its next call.
             further = int((tightest.left_usd - missing) / usd) // AHEAD_SHARE
             got = missing + min(AHEAD_CALLS, further) * usd
-            self._write_row(connection, reservation, held, got)
+            self._write_row(connection, reservation, reserved_rows, got)
 
         try:
             await self.commits.submit(write)
@@ -290,13 +294,14 @@ class _StoreBackend(Struct):
         self,
         connection: Connection,
         reservation: Reservation,
-        held: Sequence[spending.ReservedAmount],
+        reserved_rows: Sequence[spending.ReservedAmount],
         usd: Decimal,
     ) -> None:
         reservation.leased_until = self.clock() + self.lease_s
-        before = sum((row.usd for row in held if row.name == reservation.name), ZERO_USD)
+        own_amounts = [row.usd for row in reserved_rows if row.name == reservation.name]
+        reserved_before_usd = sum(own_amounts, ZERO_USD)
         row = spending.ReservedAmount(
-            reservation.name, self.turn_id, reservation.day, before + usd
+            reservation.name, self.turn_id, reservation.day, reserved_before_usd + usd
         )
         spending.write_reservation(
             connection, row, process=self.process, leased_until=reservation.leased_until

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
 
 _FIRST_LOOK = 200
-"""How many files are admitted at a time to find one that can be read."""
+"""How many files are admitted at a time to find a readable one."""
 
 
 def index_repository(
@@ -60,6 +60,7 @@ def index_repository(
     excluded with its reason, or cut into windows with a note.
     """
     started = time.perf_counter()
+    # First without waiting, so that reads work while another process writes.
     enter_worktree(connection, root.worktree)
     if languages:
         from xscore.indexer.languages import add_languages  # only with plugins
@@ -68,12 +69,12 @@ def index_repository(
     run = IndexRun(connection, root, settings, now, allow_pii, until, languages, progress)
     with lock_wait_until(connection, until):
         try:
+            # Again under the lock's wait: only now may a missing worktree row be awaited.
             enter_worktree(connection, root.worktree, must_know=True)
             run.forget_removed_worktrees()
-            notes = _begin_from_another(run, siblings)
+            run.notes += _begin_from_another(run, siblings)
             _update(run)
             _pack(run)
-            run.notes += notes
             # After the files: a deadline may leave commits to a later run.
             run.commits = update_commits(run)
         except StoreError as error:

@@ -63,6 +63,7 @@ class IndexRun(Struct, dict=True):
     languages: tuple["Language", ...] = ()
     progress: Callable[[int, int], None] = lambda _files, _of: None
     stamps: dict[str, FileStamp] = {}
+    """The stored stamp of each file of this worktree, by path."""
     changed: list[ChangedFile] = []
     """New files, and files whose stamp changed."""
     excluded: list[Excluded] = []
@@ -87,11 +88,13 @@ class IndexRun(Struct, dict=True):
     """Those of them whose grammar cannot be used."""
     changes: index_rows.IndexChanges = field(default_factory=index_rows.IndexChanges)
     touched: dict[FileStamp, float] = {}
-    """The same bytes at another time; when they were modified."""
+    """Files whose stamp changed but whose bytes did not -> their new modification time."""
     refused: list[FileStamp] = []
+    """Files that were read and are not indexed, with the reason (`FileStamp.excluded`)."""
     unread: list[FileStamp] = []
     """Excluded by name or size."""
     slow: list[str] = []
+    """Files being parsed when the deadline came."""
     rules_by_language: dict[str, str] = {}
 
     @cached_property
@@ -174,7 +177,7 @@ class IndexRun(Struct, dict=True):
         new or changed."""
         listing = discover_files(self.root, git=self.settings.git, until=self.until)
         self.excluded = list(listing.excluded)
-        self.notes = listing.notes
+        self.notes += listing.notes
         self.is_listed = listing.is_whole
         present: set[str] = set()
         new_files: list[ChangedFile] = []

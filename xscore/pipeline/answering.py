@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.turn_stages import Answered, Opened
+from xscore.pipeline.turn_stages import Answered, PreparedTurn
 from xscore.platform.errors import (
     BudgetExhausted,
     CallTimedOut,
@@ -25,7 +25,7 @@ from xscore.prompts.answer import (
 )
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
-from xscore.providers.spec import import_sdk
+from xscore.providers.spec import import_http_client
 from xscore.records.calls import Finish, Stage
 from xscore.records.events import AnswerText
 from xscore.records.memory import Layer, Memory
@@ -48,11 +48,11 @@ def typical_answer_s(parts: PipelineParts) -> float:
 
 
 async def ask_primary(
-    parts: PipelineParts, opened: Opened, resources: "TurnResources", bundle: Bundle
+    parts: PipelineParts, prepared: PreparedTurn, resources: "TurnResources", bundle: Bundle
 ) -> Answered:
     """Make the answering call; what stops or fails it is part of what is returned."""
     try:
-        return await _ask_within_deadline(parts, opened, resources, bundle)
+        return await _ask_within_deadline(parts, prepared, resources, bundle)
     except asyncio.CancelledError:
         # Ctrl-C while the answer was streamed: what was judged and chosen stands, so it is taken
         # back, and the receipt names the interruption.
@@ -66,20 +66,21 @@ async def ask_primary(
 
 
 async def _ask_within_deadline(
-    parts: PipelineParts, opened: Opened, resources: "TurnResources", bundle: Bundle
+    parts: PipelineParts, prepared: PreparedTurn, resources: "TurnResources", bundle: Bundle
 ) -> Answered:
     """Make the call within the deadline and stream it to the observer.
 
     Raises a leaf of ProviderError, and BudgetExhausted.
     """
-    turn = opened.turn
-    checkpoint = opened.checkpoint
+    turn = prepared.turn
+    checkpoint = prepared.checkpoint
     assert parts.answerer is not None
     provider = resources.answering_provider(parts.answerer)
     conversation = _conversation(parts, turn, checkpoint)
     try:
         async with asyncio.timeout(resources.deadline.left_s()):
-            await import_sdk(parts.answerer.provider)
+            # Within the deadline: the modules are large, and a cold disk slow.
+            await import_http_client(parts.answerer.provider)
             request = answer_request(
                 turn,
                 bundle,
@@ -101,6 +102,7 @@ async def _ask_within_deadline(
             f"{parts.answerer.model} declined or returned nothing",
             hint="The context is printed; try another --model.",
         )
+    # The model was shown all of these, so to cite one is no invention.
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known_ids = shown | {*(checkpoint.memory_ids if checkpoint else ())}
     warnings = _answer_warnings(completion.text, completion.finish, known_ids)

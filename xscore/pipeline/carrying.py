@@ -81,7 +81,7 @@ def with_thread(
     earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
     missing = frozenset({candidate.content_hash for candidate in pool.misses})
     if missing.isdisjoint(earlier):
-        return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
+        return replace(pool, thread=ThreadPlan(carry_mode="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
     scores: dict[str, float] = {}
     for candidate in pool.candidates:
@@ -92,10 +92,11 @@ def with_thread(
     likely_hashes = {
         candidate.content_hash for candidate in pool.candidates if candidate.id in likely
     }
+    # Sent before the rest, which can fall back on what an earlier turn of the thread judged.
     never_judged = missing - earlier.keys()
     first = missing & (likely_hashes | never_judged)
     plan = ThreadPlan(
-        way="all",
+        carry_mode="all",
         because="",
         spare={hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing},
         wordings=judged_under,
@@ -118,7 +119,7 @@ def _judged_in_part(pool: Pool, plan: ThreadPlan) -> Pool:
         kept_in = spare if hash_ in plan.first else carried
         kept_in[hash_] = judgment
     misses = tuple([miss for miss in pool.misses if miss.content_hash in plan.first])
-    plan = replace(plan, way="part", because=LIKELY_PART, carried=carried, spare=spare)
+    plan = replace(plan, carry_mode="part", because=LIKELY_PART, carried=carried, spare=spare)
     return replace(pool, misses=misses, thread=plan)
 
 
@@ -211,22 +212,25 @@ def with_earlier(judged: Judged, turn: Turn) -> Judged:
     else:
         spare = {}
     outcomes: list[Outcome] = []
-    left_by: list[UnjudgedCause] = []
+    unreached_causes: list[UnjudgedCause] = []
     for outcome in judged.outcomes:
         absent = outcome.result
         earlier = spare.get(outcome.candidate.content_hash)
         if earlier and isinstance(absent, Unjudged) and absent.cause in LEFT_BY:
-            left_by.append(absent.cause)
+            unreached_causes.append(absent.cause)
             outcomes.append(Outcome(outcome.candidate, earlier, Origin.CARRIED))
         else:
             outcomes.append(outcome)
     warnings = list(judged.warnings)
-    for cause, number in Counter(left_by).items():
+    for cause, number in Counter(unreached_causes).items():
         memories_keep = counted(number, "memory keeps", "memories keep")
         warning = f"{LEFT_BY[cause]}: {memories_keep} the judgment of an earlier wording"
         warnings.append(join_sentences(warning, f"`xscore continue {turn.id}` judges them."))
     return replace(
-        judged, outcomes=tuple(outcomes), left_by=tuple(left_by), warnings=tuple(warnings)
+        judged,
+        outcomes=tuple(outcomes),
+        unreached_causes=tuple(unreached_causes),
+        warnings=tuple(warnings),
     )
 
 
@@ -244,11 +248,11 @@ def carried_over(
         CarriedFrom(turn_id=wording.turn_id, task=wording.task, memories=count)
         for wording, count in memories_of.most_common()
     ]
-    way = because = ""
+    carry_mode = because = ""
     if pool.thread:
-        way = pool.thread.way
+        carry_mode = pool.thread.carry_mode
         because = pool.thread.because
-    return CarriedOver(way=way, because=because, left=left_unjudged, under=tuple(under))
+    return CarriedOver(way=carry_mode, because=because, left=left_unjudged, under=tuple(under))
 
 
 def carried_reasons(

@@ -2,9 +2,9 @@
 
 Words are weak evidence: the memory that is wanted often stands just below the threshold, while
 tests and documents repeat its words above it. So nothing that passed is dropped, the tests of one
-file take one place, and so do copies of a memory; what is left of `FILL.to` places goes to
-near memories. A model's selection is never composed. Pure. Trade-off: the longer list has more that
-is not needed; it is marked, and the rule stands beside each memory.
+file take one place, and so do copies of a memory; what is left of `FILL.target_places` goes to near
+memories. A model's selection is never composed. Pure. Trade-off: the longer list has more that is
+not needed; it is marked, and the rule stands beside each memory.
 """
 
 import re
@@ -154,8 +154,8 @@ def _fill(
     is not code."""
     beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
     # What passed beside the code takes at most its share of the places that are filled up to.
-    counted = len(places.taken) - beside + min(beside, rules.beside)
-    least_beside = rules.beside_share * _best_score(places.taken, near)
+    counted = len(places.taken) - beside + min(beside, rules.other_kinds)
+    least_beside = rules.other_kinds_share * _best_score(places.taken, near)
     has_code = any(
         ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near)
     )
@@ -169,10 +169,10 @@ def _fill(
         # A commit below the threshold says nothing of where to look.
         if candidate.kind is Kind.COMMIT:
             continue
-        if counted >= rules.to or len(places.taken) >= room:
+        if counted >= rules.target_places or len(places.taken) >= room:
             return
         stands_beside = has_code and is_beside(candidate, subjects)
-        if stands_beside and (beside >= rules.beside or ranked.score < least_beside):
+        if stands_beside and (beside >= rules.other_kinds or ranked.score < least_beside):
             continue
         # One window of a file says where to look.
         if candidate.kind in _WINDOWED and _file_of(candidate) in files:

@@ -54,7 +54,7 @@ def describe_model_judge(
         identity=identity,
         paid=True,
         stored=True,
-        packed=True,
+        batches_memories=True,
         needs_resources=True,
         scale=Scale.RUBRIC,
         thresholds=Thresholds.of_table(settings.selection.threshold, judge=spec.provider),

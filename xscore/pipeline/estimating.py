@@ -331,7 +331,7 @@ def forecast_work(
         calls += prompts
         chars += pack_chars + prompts * turn_chars
         output += prompts * builder.expected_output(ceil(memories / prompts))
-        if pack.is_kept and is_prefix:
+        if pack.is_lasting and is_prefix:
             prefix_tokens = int(pack_chars / prompts / per_token)
             lasting += prompts * _cacheable(prefix_tokens, traits)
     return Workload(calls, round(chars / per_token), output, lasting)

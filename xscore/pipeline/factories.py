@@ -187,7 +187,7 @@ def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescript
         identity=identity,
         paid=False,
         stored=False,
-        packed=False,
+        batches_memories=False,
         # Words alone need nothing but the store; a shared server is asked whether it answers.
         needs_resources=embeds or settings.shared.is_used,
         scale=Scale.WORDS,

@@ -12,7 +12,7 @@ from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import known_judgments
 from xscore.pipeline.ranking import rank
 from xscore.pipeline.receipt import make_receipt
-from xscore.pipeline.turn_stages import Judged, Opened, StagesSoFar, TurnStages
+from xscore.pipeline.turn_stages import Judged, PreparedTurn, StagesSoFar, TurnStages
 from xscore.platform.errors import XscoreError
 from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Answer, Latency
@@ -30,28 +30,28 @@ def receipt_of_failed(
     latency: Latency,
 ) -> Answer | None:
     """Return the receipt of what was done and paid for; None: the store cannot be read."""
-    opened = so_far.opened
+    prepared = so_far.prepared
     try:
-        judged = so_far.judged or _judged_by_store(parts, opened)
+        judged = so_far.judged or _judged_by_store(parts, prepared)
         ranking = so_far.ranking or rank(
-            parts, judged.outcomes, opened.turn, finalists=judged.finalists
+            parts, judged.outcomes, prepared.turn, finalists=judged.finalists
         )
         stages = TurnStages(
-            opened, judged, ranking, so_far.reasons, so_far.bundle, so_far.answered
+            prepared, judged, ranking, so_far.reasons, so_far.bundle, so_far.answered
         )
         return make_receipt(parts, options, stages, resources, latency)
     except XscoreError:
         return None
 
 
-def _judged_by_store(parts: PipelineParts, opened: Opened) -> Judged:
+def _judged_by_store(parts: PipelineParts, prepared: PreparedTurn) -> Judged:
     """Return the outcomes that the store can account for; candidates without a stored judgment are
     unjudged. Raises StoreDamaged."""
-    pool = opened.pool
+    pool = prepared.pool
     # The first contact may have found another model under the judge's name; the turn's row says
     # under which key its judgments are kept.
-    key = turns.judge_of(parts.store.connection, opened.turn.id)
-    stored = known_judgments(parts.store, opened.key, key)
+    key = turns.judge_of(parts.store.connection, prepared.turn.id)
+    stored = known_judgments(parts.store, prepared.key, key)
     outcomes: list[Outcome] = []
     for candidate in pool.candidates:
         hash_ = candidate.content_hash

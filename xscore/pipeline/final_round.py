@@ -21,7 +21,7 @@ from xscore.pipeline.live_judging import NoJudge, judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted, joined
-from xscore.pipeline.turn_stages import Judged, Opened, by_rank
+from xscore.pipeline.turn_stages import Judged, PreparedTurn, by_rank
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.text import counted, join_sentences
 from xscore.records.candidates import Candidate
@@ -59,7 +59,10 @@ def finalists(
 
 
 async def judge_finalists(
-    parts: PipelineParts, opened: Opened, judged: Judged, resources: "TurnResources | None"
+    parts: PipelineParts,
+    prepared: PreparedTurn,
+    judged: Judged,
+    resources: "TurnResources | None",
 ) -> Judged:
     """Return the outcomes with the final judge's scores in the place of the judge's.
 
@@ -69,9 +72,9 @@ async def judge_finalists(
         return judged
     thresholds = parts.judge.thresholds
     unboosted = joined(
-        parts, judged.outcomes, opened.turn, words_weight=parts.judge.words_weight
+        parts, judged.outcomes, prepared.turn, words_weight=parts.judge.words_weight
     )
-    ranked = boosted(parts, unboosted, opened.turn, thresholds=thresholds)
+    ranked = boosted(parts, unboosted, prepared.turn, thresholds=thresholds)
     chosen = [
         entry.candidate for entry in finalists(ranked, thresholds, parts.settings.selection)
     ]
@@ -81,7 +84,7 @@ async def judge_finalists(
         described = describe_final_judge(parts)
         if described.identity == judged.judge:
             return judged
-        looked_at = await _look_again(parts, opened, described, chosen, resources)
+        looked_at = await _look_again(parts, prepared, described, chosen, resources)
     except StoreError:  # what was paid for could not be kept
         raise
     except XscoreError as error:
@@ -105,7 +108,7 @@ def describe_final_judge(parts: PipelineParts) -> JudgeDescription:
     return replace(described, slots=None)
 
 
-def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate | None:
+def estimate_final_round(parts: PipelineParts, prepared: PreparedTurn) -> JudgeEstimate | None:
     """Return about what a round takes, or None if there will be none.
 
     Who comes first is known when all is judged; until then it is who words put first.
@@ -116,15 +119,15 @@ def estimate_final_round(parts: PipelineParts, opened: Opened) -> JudgeEstimate 
         return None
     if described.identity == parts.judge.identity:
         return None
-    candidates = opened.pool.candidates
+    candidates = prepared.pool.candidates
     store = parts.store
     priors = lexical_priors(
-        opened.turn, candidates, store.term_vectors, purposes=store.purposes
+        prepared.turn, candidates, store.term_vectors, purposes=store.purposes
     )
     order = sorted(candidates, key=lambda candidate: -priors.get(candidate.id, 0.0))
     first = tuple(order[:MOST_FINALISTS])
-    stored = known_judgments(parts.store, opened.key, judge_key(described.identity))
-    return forecast_judging(described, opened.turn, pool_among(first, first, stored))
+    stored = known_judgments(parts.store, prepared.key, judge_key(described.identity))
+    return forecast_judging(described, prepared.turn, pool_among(first, first, stored))
 
 
 class _SecondLook(Struct, frozen=True):
@@ -137,15 +140,15 @@ class _SecondLook(Struct, frozen=True):
 
 async def _look_again(
     parts: PipelineParts,
-    opened: Opened,
+    prepared: PreparedTurn,
     described: JudgeDescription,
     chosen: Sequence[Candidate],
     resources: "TurnResources | None",
 ) -> _SecondLook:
     """Have the finalists judged; what was judged before is known. Raises what opening raises."""
-    stored = known_judgments(parts.store, opened.key, judge_key(described.identity))
+    stored = known_judgments(parts.store, prepared.key, judge_key(described.identity))
     candidates = tuple(chosen)
-    pooled = PooledTurn(opened.turn, opened.key, pool_among(candidates, candidates, stored))
+    pooled = PooledTurn(prepared.turn, prepared.key, pool_among(candidates, candidates, stored))
     if resources is None or not pooled.pool.misses:
         none_needed = await judge_pool(pooled, NoJudge(UnjudgedCause.REPLAY), None)
         return _SecondLook(none_needed.outcomes, none_needed.interrupted, described)

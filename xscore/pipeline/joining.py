@@ -109,15 +109,15 @@ def _joined_scores(judge_scores: Sequence[float], evidence: Sequence[float]) -> 
         if not amount:
             scores.append(judge_score)
             continue
-        kept_off = bound + width * judge_score
-        odds = factor_of[amount] * kept_off / (1 - kept_off)
+        bounded_score = bound + width * judge_score
+        odds = factor_of[amount] * bounded_score / (1 - bounded_score)
         # The bound is taken back: no evidence and very little of it give nearly the same.
         score = (odds / (1 + odds) - bound) / width
-        # At its ends the scale is closed.
+        # Rounding may leave 0..1: clamp.
         scores.append(score if 0 < score < 1 else float(score > 0))
     return scores
 
 
 def _words_log_odds(score: float) -> float:
-    kept_off = WORDS_BOUND + (1 - 2 * WORDS_BOUND) * min(score, MOST_WORDS)
-    return log(kept_off / (1 - kept_off))
+    bounded_score = WORDS_BOUND + (1 - 2 * WORDS_BOUND) * min(score, MOST_WORDS)
+    return log(bounded_score / (1 - bounded_score))

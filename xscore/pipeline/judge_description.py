@@ -49,8 +49,8 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     """Its calls may cost money: estimates, prices and caps are about it."""
     stored: bool
     """Its judgments are kept for later turns. Scores that depend on the whole pool are not."""
-    packed: bool
-    """It is asked in requests about several memories each, some of which may wait for others."""
+    batches_memories: bool
+    """One request asks about several memories, some of which may wait for others."""
     needs_resources: bool
     """Something may be sent: to its host, to an embedder, or to a shared server."""
     scale: Scale
@@ -88,6 +88,11 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     likeness. None: it judges memories of the store."""
 
     @property
+    def by_words(self) -> bool:
+        """Whether it scores by words alone."""
+        return self.scale is Scale.WORDS
+
+    @property
     def host(self) -> str:
         """Where it is asked; `-` for words."""
         return self.identity.host
@@ -95,7 +100,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """`provider:model`, or `lexical`."""
-        if self.scale is Scale.WORDS:
+        if self.by_words:
             return self.spec.provider
         return f"{self.identity.provider}:{self.identity.model}"
 

@@ -152,7 +152,7 @@ def sharing_prompts(judge: JudgeDescription) -> JudgeDescription:
 
     Words and decision models have no such prompts: they are returned as they are.
     """
-    if not judge.packed or judge.spec.is_decision:
+    if not judge.batches_memories or judge.spec.is_decision:
         return judge
     # An extension: only lists of questions share prompts.
     from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT

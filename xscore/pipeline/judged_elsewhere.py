@@ -23,8 +23,8 @@ P = TypeVar("P", bound=PooledTurn)
 async def with_judged_elsewhere(
     pooled: P, described: JudgeDescription, resources: TurnResources, draw: int = FIRST_DRAW
 ) -> P:
-    """Return the turn with what is known elsewhere of its misses; it is in the store by then. Where
-    the deadline comes first, nothing is.
+    """Add what others on the shared server have judged; by then it is in the store. If the deadline
+    passes first, return the turn unchanged.
 
     Raises StoreError, and SharedUnavailable where a server is required and away.
     """

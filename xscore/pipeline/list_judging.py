@@ -39,9 +39,9 @@ from xscore.scorer.fanout import StopSignal
 from xscore.scorer.replies import ReplyFaults
 
 AHEAD = 2
-"""Open questions until this many times as many prompts wait as may be in flight;"""
+"""Open another question while fewer than this many prompts wait per call that may be in flight."""
 MOST_OPEN = 64
-"""but at most this many."""
+"""Open at most this many questions at once."""
 FULL_CHECK_S = 0.05
 
 
@@ -83,11 +83,9 @@ async def judge_question(
     """Judge one question's candidates missing from the cache; each gets an outcome. If cancelled,
     judgments are kept.
 
-    opening: held while the judge is opened, so that an unknown host is probed once. Raises leaves
-        of
-
-    ProviderError and NoUsableModel if the judge cannot be opened, StoreError if judgments cannot be
-    stored.
+    opening: held while the judge is opened, so an unknown host is probed once.
+    Raises leaves of ProviderError and NoUsableModel if the judge cannot be opened, StoreError if
+    judgments cannot be stored.
     """
     judge = await open_judge(parts.judge, resources, prepared, opening=opening)
     settled = await judge_pool(prepared, judge, resources, observer)
@@ -122,7 +120,7 @@ async def judge_list(
     async with parts.open_resources(job) as resources:
         resources.faults = faults = ReplyFaults()
         resources.deadline = deadline
-        stop = _ListStop(resources.hold_back)
+        stop = _ListStop(resources.halt_queued_calls)
         resources.stop_source = stop.new_stop
         run = _ListUnderWay(parts, resources, stop, progress, on_end)
         try:
@@ -157,7 +155,7 @@ async def _one_by_one(questions: Iterable[PreparedQuestion]) -> AsyncIterator[Pr
 class _ListStop(Struct):
     """Stops the judges of all questions of a list together."""
 
-    hold_back: Callable[[], None]
+    halt_queued_calls: Callable[[], None]
     """Cancels the queued calls of all."""
     cause: UnjudgedCause | None = None
     """Why nothing more is started; None while running."""
@@ -172,7 +170,7 @@ class _ListStop(Struct):
         self.detail = detail
         for stop in list(self.stops):
             stop.set(cause, detail)
-        self.hold_back()
+        self.halt_queued_calls()
 
     def new_stop(self) -> StopSignal:
         """Return the stop of one question's judging, which also stops the list if the cause applies
@@ -239,7 +237,7 @@ class _ListUnderWay(Struct):
         """Return whether enough prompts wait, counting the fewest packs that the open questions
         still need."""
         judge = self.parts.judge
-        if not judge.packed or len(self.open) >= MOST_OPEN:
+        if not judge.batches_memories or len(self.open) >= MOST_OPEN:
             return True
         pack_size = pack_profile(judge).size
         waiting = sum(-(-watch.left // pack_size) for watch in self.open)
@@ -308,7 +306,6 @@ class _ListUnderWay(Struct):
         """Return whether it has no score because the list ended; a failed call has a message of its
         own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return (
-                self.stop.cause is UnjudgedCause.PROVIDER and absent.detail == self.stop.detail
-            )
+            by_provider = self.stop.cause is UnjudgedCause.PROVIDER
+            return by_provider and absent.detail == self.stop.detail
         return absent.cause in ENDS_ALL

@@ -2,8 +2,9 @@
 answerer.
 
 It also holds the options of a turn, the record passed to a listener when a turn has ended, and what
-settings add around turns: after an index, in `doctor`, at the end of a turn. (Hooks within a turn
-are declared where they are called, in `likeness` and `resources`.)
+settings add around turns: after an index, in `doctor`, at the end of a turn, and the exchange of
+memories with a team. Hooks for likeness and shared resources are declared in `likeness` and
+`resources`.
 """
 
 import sqlite3
@@ -24,6 +25,8 @@ from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings
+from xscore.settings.model import SharedSettings
+from xscore.settings.values import NO_FINAL_ROUND
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
@@ -41,7 +44,11 @@ def _open_turn_resources(
     from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
     return open_resources(
-        parts.store, parts.settings, turn_id=turn_id, note=parts.observer.note
+        parts.store,
+        parts.settings,
+        turn_id=turn_id,
+        note=parts.observer.note,
+        knock=parts.knock,
     )
 
 
@@ -59,6 +66,19 @@ class JudgingParts(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     resources_opener: "ResourcesOpener" = _open_turn_resources
     """Opens what a turn spends through; tests open one with prices of their own."""
+    knock: "BegunKnock | None" = None
+    """How a turn has begun to look for a shared server; None: it has none, or it is no turn."""
+
+    @property
+    def may_pay_judge(self) -> bool:
+        """Whether judging may cost money; a replay sends nothing."""
+        return self.judge.paid and not self.settings.judge.replay
+
+    @property
+    def has_final_round(self) -> bool:
+        """Whether another model looks once more at what a model put first."""
+        # Words alone are not a first round.
+        return not self.judge.by_words and self.settings.selection.final != NO_FINAL_ROUND
 
     def open_resources(self, turn_id: str) -> "AbstractAsyncContextManager[TurnResources]":
         """Open the resources of one turn or list, under the caps of the settings."""
@@ -114,7 +134,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """Called with the completed turn and the ranking, before the receipt is made."""
     deliver: Callable[[Answer], None] | None = None
     """Called with the receipt before it is saved: shows what was chosen at once."""
-    judged: AbstractSet[str] = frozenset()
+    just_judged_hashes: AbstractSet[str] = frozenset()
     """Contents just judged in prompts shared with other turns; they count as judged, not as
     cached."""
     started: float | None = None
@@ -176,6 +196,8 @@ class TurnExchange(Struct, frozen=True, kw_only=True):
     warning: str = ""
     call: ServerCall | None = None
     """None: the turn itself asked no server."""
+    at_end: Callable[[], str] = lambda: ""
+    """Does what is left once the turn is over; returns a warning, or nothing."""
 
 
 class BeginTeamSync(Protocol):
@@ -192,6 +214,43 @@ TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
         lambda settings: settings.shared.shares_memories,
     )
 )
+
+
+class BegunKnock(Protocol):
+    """A shared server that is looked for beside a turn's own work."""
+
+    calls: list[ServerCall]
+    """Looks that failed; the requests of the turn are added to them."""
+
+    def begin(self) -> None:
+        """Begin to look, unless it has begun."""
+        ...
+
+    async def wait(self, at_most_s: float | None = None) -> None:
+        """Return once the server is there. at_most_s: since it began; None: as long as it takes.
+
+        Raises SharedUnavailable.
+        """
+        ...
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the server may still be found by it."""
+        ...
+
+    @property
+    def answer_s(self) -> float | None:
+        """How long the server took to answer; None: it has not."""
+        ...
+
+
+KNOCK: "Hook[Callable[[SharedSettings], BegunKnock]]" = Hook(
+    Choice(
+        "xscore.extensions.shared.knock:knock_early",
+        lambda settings: settings.shared.is_used,
+    )
+)
+"""Begins to look for the server that judgments are shared through."""
 
 
 class KeepSession(Protocol):

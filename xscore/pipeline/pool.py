@@ -28,7 +28,7 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     """Judgments by earlier turns of the thread of contents that this wording's cache lacks; all by
     content hash."""
 
-    way: str
+    carry_mode: str
     """See `CarriedOver.way`."""
     because: str
     carried: Mapping[str, Judgment] = {}

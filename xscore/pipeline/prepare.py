@@ -2,13 +2,9 @@
 
 Completing the task itself is `uncommitted`'s, confirming its cost `turn_estimate`'s.
 Trade-off: the whole pool is read before anything is known of its cost.
-
-The type of a task is found by keywords, which can be wrong; it sets the share of the bundle that
-each layer may take, never what is judged, and the receipt names the keyword.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from time import monotonic
@@ -25,8 +21,9 @@ from xscore.pipeline.pool import (
     pool_among,
     refuse_empty_scope,
 )
+from xscore.pipeline.task_type import plan_turn
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
-from xscore.pipeline.turn_stages import JoinedPool, Opened
+from xscore.pipeline.turn_stages import JoinedPool, PreparedTurn
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
@@ -34,18 +31,14 @@ from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.turn_text import turn_block
 from xscore.records.candidates import Candidate
 from xscore.records.indexing import IndexReport
-from xscore.records.memory import Layer
 from xscore.records.turn import (
-    BundlePlan,
     Checkpoint,
     LayerReport,
     Routing,
     Scope,
     SessionInfo,
-    TaskType,
     Turn,
 )
-from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.fetched_pool import FetchedPool, WithoutExchanges
 from xscore.store.index_rows import indexed_files
@@ -75,25 +68,24 @@ def index_until(deadline: Deadline) -> float | None:
     return now + max(LEAST_INDEX_S, (deadline.at - now) * INDEX_SHARE)
 
 
-def open_turn(
+def prepare_turn(
     parts: PipelineParts,
     turn: Turn,
     stopwatch: Stopwatch,
     *,
     continues_session: bool = True,
-    judged: AbstractSet[str] = frozenset(),
+    just_judged_hashes: AbstractSet[str] = frozenset(),
     exchanges: bool = True,
-    index_until: float | None = None,
+    index_deadline: float | None = None,
     syncs: bool = False,
     shows_diff: bool = True,
-) -> Opened:
+) -> PreparedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
-    continues_session: take up the branch's session, as a turn that will run does; False: only look
-        up which one it would be.
-    judged: contents that were judged for this turn just before.
+    continues_session: take up the branch's session; False: only look up which it would be.
+    just_judged_hashes: contents that were judged for this turn just before.
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
-    index_until: when to leave the rest of the index to later (`time.monotonic`).
+    index_deadline: when to leave the rest of the index to later (`time.monotonic`).
     syncs: exchange memories with the team, where the settings say so.
     shows_diff: a model may be shown the uncommitted change, beside the judge.
     """
@@ -102,7 +94,7 @@ def open_turn(
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
-        report, team_warnings = _index(parts, index_until, stopwatch, syncs=syncs)
+        report, exchanged = _index(parts, index_deadline, stopwatch, syncs=syncs)
         parts.observer.on(report)
         ready = _completed(parts, turn, report, now=now, shows_diff=shows_diff)
     parts.observer.stage("pool")
@@ -114,43 +106,47 @@ def open_turn(
         joined = _with_others(parts, ready, fetched)
         fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
-        routing = Routing(plan, fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
-        pool = _pool_of(parts, key, fetched, ready.scope, judged)
+        pool = _pool_of(parts, key, fetched, ready.scope, just_judged_hashes)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
-    saved = checkpoint.name if checkpoint else ""
-    rejudges = not turn.may_carry
-    ready = replace(ready, thread=session.thread, rejudge_all=rejudges, checkpoint=saved)
+    # From here the turn has a thread in any case, so whether it may carry is fixed now.
+    ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry)
+    ready = replace(ready, checkpoint=checkpoint.name if checkpoint else "")
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
+    team_warnings = [exchange.warning for exchange in exchanged if exchange.warning]
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
-    also = joined.also
-    return Opened(ready, key, pool, report, routing, session, checkpoint, warnings, also=also)
+    routing = Routing(plan, fetched.layers)
+    prepared = PreparedTurn(ready, key, pool, report, routing, session, checkpoint, warnings)
+    return replace(prepared, also=joined.also, exchanges=exchanged)
 
 
 def _pool_of(
-    parts: PipelineParts, key: str, fetched: FetchedPool, scope: Scope, judged: AbstractSet[str]
+    parts: PipelineParts,
+    key: str,
+    fetched: FetchedPool,
+    scope: Scope,
+    just_judged_hashes: AbstractSet[str],
 ) -> Pool:
     """Return the candidates within the scope, with what is known of them."""
     inside = narrow_to_scope(fetched.candidates, scope)
     looked_up = _looked_up(parts, key, fetched.candidates, inside)
-    return replace(looked_up, judged_this_turn=judged, terms=fetched.terms)
+    return replace(looked_up, judged_this_turn=just_judged_hashes, terms=fetched.terms)
 
 
 def _index(
     parts: PipelineParts, until: float | None, stopwatch: Stopwatch, *, syncs: bool
-) -> tuple[IndexReport, tuple[str, ...]]:
-    """Bring the index up to date; return what was done, and the warnings of the team's server."""
+) -> tuple[IndexReport, tuple[TurnExchange, ...]]:
+    """Bring the index up to date, and exchange with the team's server."""
     # Memories are exchanged while files are read: both wait, one for the network, one for the disk.
     finish_syncs = _begin_team_sync(parts) if syncs else []
     report = parts.index(until)
-    warnings: list[str] = []
+    exchanges: list[TurnExchange] = []
     for finish in finish_syncs:
         exchange = finish()
-        if exchange.warning:
-            warnings.append(exchange.warning)
+        exchanges.append(exchange)
         if exchange.call is not None:
             stopwatch.server_calls.append(exchange.call)
-    return report, tuple(warnings)
+    return report, tuple(exchanges)
 
 
 def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
@@ -164,7 +160,7 @@ def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
 def _completed(
     parts: PipelineParts, turn: Turn, report: IndexReport, *, now: float, shows_diff: bool
 ) -> Turn:
-    """Return the turn with what the working tree adds to it; see `open_turn`."""
+    """Return the turn with what the working tree adds to it; see `prepare_turn`."""
     work = uncommitted_work(
         parts.store.connection,
         parts.root,
@@ -229,8 +225,8 @@ def _looked_up(
     """Return the pool with what is known of it. The lexical judge keeps no judgments."""
     if not parts.judge.stored:
         return pool_among(everything, inside, {})
-    name = judge_key(parts.judge.identity)
-    judgments = known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note)
+    judge = judge_key(parts.judge.identity)
+    judgments = known_or_taken_over(parts.store, key, judge, inside, note=parts.observer.note)
     return pool_among(everything, inside, judgments)
 
 
@@ -267,7 +263,8 @@ def _session(
 ) -> SessionInfo:
     """Continue the working session of the turn, or of the current branch, and report a break.
 
-    continues_session: see `open_turn`; if False, a session without a thread stands for a new one.
+    continues_session: see `prepare_turn`; if False, a session without a thread represents a new
+        one.
     """
     connection = parts.store.connection
     branch = working_branch(parts.root.git_dir)
@@ -318,77 +315,3 @@ def _opening_warnings(fetched: FetchedPool, index: IndexReport) -> tuple[str, ..
         if layer.problem:
             warnings.append(f"the {layer.layer} layer was skipped: {layer.problem}")
     return tuple(warnings)
-
-
-_TASK_WORDS: Mapping[TaskType, str] = {
-    TaskType.REFACTOR: (
-        r"""refactor\w* rename extract restructure clean\s?up simplif\w+ deduplicat\w+ split inline
-        move"""
-    ),
-    TaskType.DESIGN: (
-        r"design\w* architect\w* propos\w+ approach trade-?offs? should\swe plan rfc adr structure"
-    ),
-    TaskType.RESEARCH: (
-        r"compare survey research investigate alternatives options evaluate benchmark\w* audit"
-    ),
-    TaskType.EXPLAIN: (
-        r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes what\shappens where who
-        which understand describe document overview (?:is|are)\sthere
-        (?:walk|guide|take)\s(?:me|us)\sthrough (?:show|tell|give)\s(?:me|us)
-        \A(?:is|are|does|did|was|were|list)"""
-    ),
-    TaskType.EDIT: (
-        r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w*
-        support write build migrate bump handle"""
-    ),
-}
-"""Keywords of each task type; the one that comes first in the task decides."""
-
-TASK_CEILINGS: Mapping[TaskType, Mapping[Layer, float]] = {
-    TaskType.EDIT: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
-    TaskType.REFACTOR: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
-    TaskType.EXPLAIN: {Layer.SESSION: 0.30, Layer.PROJECT: 0.20, Layer.USER: 0.05},
-    TaskType.DESIGN: {Layer.SESSION: 0.30, Layer.PROJECT: 0.20, Layer.USER: 0.10},
-    TaskType.RESEARCH: {Layer.SESSION: 0.40, Layer.PROJECT: 0.20, Layer.USER: 0.10},
-}
-"""Ceilings by kind of task, where they are lower than the user's own (`bundle.ceilings`).
-
-An edit shows at least 60 % code and documents: the layers here take 35 % at most, governance 5 %.
-What these leave of their share goes to code and documents too.
-"""
-
-
-def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -> BundlePlan:
-    """Classify the task and set each layer's share.
-
-    Governance keeps its share for every task type, since its selected memories were judged relevant
-    to the task, which says more than keywords.
-    """
-    kind, because = classify_task(turn, chosen_type=routing.task_type)
-    of_kind = TASK_CEILINGS[kind]
-    ceilings: dict[Layer, float] = {}
-    for name, of_user in bundle.ceilings.items():
-        layer = Layer(name)
-        ceilings[layer] = min(of_user, of_kind.get(layer, 1.0))
-    total = max(1.0, sum(ceilings.values()))
-    shares = {layer: ceiling / total for layer, ceiling in ceilings.items()}
-    return BundlePlan(kind, because, shares)
-
-
-def classify_task(turn: Turn, *, chosen_type: str = "auto") -> tuple[TaskType, str]:
-    """Return the task type and what decided it: the user, attached errors, or its earliest
-    keyword."""
-    if chosen_type != "auto":
-        return TaskType(chosen_type), "as you said"
-    if turn.errors:
-        return TaskType.EDIT, "errors came with it"
-    matches: list[tuple[int, TaskType, str]] = []
-    for kind, words in _TASK_WORDS.items():
-        pattern = rf"\b(?:{'|'.join(words.split())})\b"
-        match = re.search(pattern, turn.task, re.IGNORECASE)
-        if match:
-            matches.append((match.start(), kind, match[0]))
-    if not matches:
-        return TaskType.EDIT, "nothing in it says otherwise"
-    _, earliest, word = min(matches, key=lambda match: match[0])
-    return earliest, f"it says “{word.lower()}”"

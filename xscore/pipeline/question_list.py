@@ -9,7 +9,7 @@ prepares each question twice (a few milliseconds each).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +19,15 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
-from xscore.pipeline import pool as kept
 from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.pool import PooledTurn, narrow_to_scope, pool_among
+from xscore.pipeline.pool import (
+    PooledTurn,
+    known_or_taken_over,
+    narrow_to_scope,
+    pool_among,
+)
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_estimate import confirm_estimate
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
@@ -43,7 +47,7 @@ from xscore.prompts.turn_text import turn_block
 from xscore.records.candidates import Candidate
 from xscore.records.estimates import CapLeft, Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.events import ForwardingObserver, Observer
-from xscore.records.judgment import UnjudgedCause
+from xscore.records.judgment import Judgment, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
@@ -158,8 +162,7 @@ def prepare_questions(
 ) -> Iterator[PreparedQuestion]:
     """Prepare these questions in order. Raises UsageError that names an invalid question."""
     settings = parts.settings
-    judge = parts.judge
-    name = judge_key(judge.identity)
+    judge = judge_key(parts.judge.identity)
     work = uncommitted_work(
         parts.store.connection, parts.root, settings.index, now=parts.clock()
     )
@@ -181,11 +184,9 @@ def prepare_questions(
             ) from error
         key = turn_key(turn_block(turn, sees=settings.judge.sees))
         with gc_paused():
-            judgments = (
-                kept.known_or_taken_over(parts.store, key, name, memories.candidates)
-                if judge.stored
-                else {}
-            )
+            judgments: Mapping[str, Judgment] = {}
+            if parts.judge.stored:
+                judgments = known_or_taken_over(parts.store, key, judge, memories.candidates)
             pool = pool_among(memories.everything, memories.candidates, judgments)
         yield PreparedQuestion(turn, key, pool, number, question)
 
@@ -301,8 +302,7 @@ class TurnList(Struct):
         except (ProviderError, NoUsableModel, StoreError) as error:
             if not self.answers:
                 raise
-            self.ended = (
-                "store" if isinstance(error, StoreError) else str(UnjudgedCause.PROVIDER)
-            )
+            of_store = isinstance(error, StoreError)
+            self.ended = "store" if of_store else str(UnjudgedCause.PROVIDER)
             self.warnings.append(join_sentences(error.message, error.hint))
         return not self.ended

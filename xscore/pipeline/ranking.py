@@ -18,7 +18,7 @@ from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import FILE_LAYERS
 from xscore.pipeline.selection import is_about_tests, select
-from xscore.pipeline.turn_stages import Judged, Opened, Ranking
+from xscore.pipeline.turn_stages import Judged, PreparedTurn, Ranking
 from xscore.platform.text import join_sentences
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
@@ -39,36 +39,36 @@ if TYPE_CHECKING:
 
 
 def rank_turn(
-    parts: PipelineParts, opened: Opened, judged: Judged, *, isolated: bool
+    parts: PipelineParts, prepared: PreparedTurn, judged: Judged, *, isolated: bool
 ) -> Ranking:
     """Rank a turn by its judgments, or by words where its judge's host failed.
 
     isolated: words never stand in, since an evaluation measures one judge.
     """
     # An earlier judgment, carried over, says more than words.
-    may_rank_by_words = judged.nothing_judged and not judged.left_by and not isolated
+    may_rank_by_words = judged.nothing_judged and not judged.unreached_causes and not isolated
     if may_rank_by_words:
         from xscore.pipeline.words_instead import words_instead  # most turns are judged
 
         instead = words_instead(parts, judged)
         if instead is not None:
-            return _rank_by_words_instead(parts, opened, judged, instead)
-    return rank(parts, judged.outcomes, opened.turn, finalists=judged.finalists)
+            return _rank_by_words_instead(parts, prepared, judged, instead)
+    return rank(parts, judged.outcomes, prepared.turn, finalists=judged.finalists)
 
 
 def _rank_by_words_instead(
-    parts: PipelineParts, opened: Opened, judged: Judged, instead: "WordsInstead"
+    parts: PipelineParts, prepared: PreparedTurn, judged: Judged, instead: "WordsInstead"
 ) -> Ranking:
     """Rank a turn by words, and say why no model judged it."""
     # Only where no model could judge.
     from xscore.pipeline.judging_by_words import lexical_outcomes
 
-    outcomes = lexical_outcomes(parts, opened.turn, judged.pool.candidates)
+    outcomes = lexical_outcomes(parts, prepared.turn, judged.pool.candidates)
     thresholds = parts.settings.selection.thresholds_of_words
-    ranking = rank(parts, outcomes, opened.turn, thresholds=thresholds, by_words=True)
+    ranking = rank(parts, outcomes, prepared.turn, thresholds=thresholds, by_words=True)
     # What the judge failed with is a warning already; it is not said twice.
     why = "" if judged.no_judge else f"{instead.why}, so no model judged: "
-    way_on = f"`xscore continue {opened.turn.id}` has the model judge."
+    way_on = f"`xscore continue {prepared.turn.id}` has the model judge."
     # The receipt still says what the model left unjudged, and why.
     unjudged = unjudged_pairs(judged.outcomes)
     return replace(

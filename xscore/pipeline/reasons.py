@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from xscore.cache.judgment_store import add_reasons
 from xscore.cache.keys import FIRST_DRAW, judge_key
+from xscore.pipeline.bundle_building import reason_of
 from xscore.pipeline.describe_model import describe_model_judge
-from xscore.pipeline.fusion import reason_of
 from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.turn_stages import Judged, Opened, Ranking, Reasons
+from xscore.pipeline.turn_stages import Judged, PreparedTurn, Ranking, Reasons
 from xscore.platform.errors import StoreError, XscoreError
 from xscore.platform.event_loop import take_back_cancellation
 from xscore.prompts.fences import shorten_middle
@@ -30,7 +30,7 @@ from xscore.providers.provider import Adaptable
 from xscore.providers.spec import (
     CHAT_MODEL_HINT,
     ModelSpec,
-    import_for_judging,
+    import_http_client,
     parse_chat_model,
 )
 from xscore.records.calls import Stage
@@ -68,7 +68,7 @@ def reason_model(setting: str, judge: ModelSpec) -> ModelSpec | None:
 
 async def give_reasons(
     parts: PipelineParts,
-    opened: Opened,
+    prepared: PreparedTurn,
     judged: Judged,
     ranking: Ranking,
     stored: Mapping[str, str],
@@ -82,12 +82,12 @@ async def give_reasons(
     without = _without_reason(ranking.selection, stored)
     if not without:
         return Reasons(stored)
-    if resources is None or not opened.pool.misses or judged.interrupted:
+    if resources is None or not prepared.pool.misses or judged.interrupted:
         absent = "none were given when these memories were judged"
         return Reasons(stored, ReasonsAccount(absent=absent))
-    reply = await _ask_in_time(parts, resources, opened.turn, without)
+    reply = await _ask_in_time(parts, resources, prepared.turn, without)
     if reply.reasons:
-        key = (opened.key, judge_key(judged.judge), FIRST_DRAW)
+        key = (prepared.key, judge_key(judged.judge), FIRST_DRAW)
         for connection in parts.store.connections_of_a_turn():
             add_reasons(connection, key, reply.reasons)
     by_hash = {**stored, **reply.reasons}
@@ -156,7 +156,7 @@ async def _asked(
     """Make the call; return what it says about ids that it was asked about. Raises XscoreError."""
     chat = describe_model_judge(spec, parts.settings, store=parts.store)
     provider = chat.connected()
-    await import_for_judging(provider.name)
+    await import_http_client(provider.name)
     if chat.capability is not None and isinstance(provider, Adaptable):
         provider.adopt(chat.capability)
     memory_pieces = _shown_parts(candidates, judged_texts(chat, candidates))

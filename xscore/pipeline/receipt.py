@@ -180,26 +180,26 @@ def make_receipt(
     latency: Latency,
 ) -> Answer:
     """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
-    opened = stages.opened
+    prepared = stages.prepared
     judged = stages.judged
     chosen = stages.ranking.selection
     kept, near_misses = _shown_memories(parts, stages)
     coverage = _coverage(stages)
     answerer = parts.answerer if options.answer else None
     return Answer(
-        turn_id=opened.turn.id,
-        continues=opened.turn.continues,
-        session=opened.session,
-        checkpoint=opened.checkpoint.name if opened.checkpoint else "",
-        task=opened.turn.task,
-        scope=opened.turn.scope,
+        turn_id=prepared.turn.id,
+        continues=prepared.turn.continues,
+        session=prepared.session,
+        checkpoint=prepared.checkpoint.name if prepared.checkpoint else "",
+        task=prepared.turn.task,
+        scope=prepared.turn.scope,
         threshold=chosen.thresholds.default,
         thresholds=dict(chosen.thresholds.by_kind),
         words_weight=stages.ranking.words_weight,
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, resources),
         primary=_primary_info(parts, answerer, resources) if answerer else None,
-        partial=coverage.unjudged > 0 or bool(judged.left_by) or opened.index.files_left > 0,
+        partial=_is_partial(stages, coverage),
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -208,27 +208,34 @@ def make_receipt(
         answer=stages.answered.text,
         bundle=_shown_bundle(options, stages),
         usage=_usage_by_stage(resources, answers=answerer is not None),
-        routing=opened.routing,
+        routing=prepared.routing,
         traffic=resources.traffic() if resources else Traffic(),
         latency=latency,
         reasons=stages.reasons.account,
         carried_over=_carried_over(stages, coverage),
         second_draws=_count_second_draws(judged),
         final_round=judged.final_round,
-        kept_out=opened.index.files.excluded.by_reason,
-        files_left=opened.index.files_left,
+        kept_out=prepared.index.files.excluded.by_reason,
+        files_left=prepared.index.files_left,
         ranked_by=stages.ranking.ranked_by,
         judges=judge_shares(judged, coverage),
-        also=opened.also,
+        also=prepared.also,
         exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
+
+
+def _is_partial(stages: TurnStages, coverage: Coverage) -> bool:
+    """Whether something was left unread, unjudged, or with an earlier judgment."""
+    if coverage.unjudged or stages.prepared.index.files_left:
+        return True
+    return bool(stages.judged.unreached_causes)
 
 
 def _coverage(stages: TurnStages) -> Coverage:
     """Count the ends that candidates came to. Raises BrokenReceipt if one has none."""
     origins = Counter([outcome.origin for outcome in stages.judged.outcomes])
     return Coverage(
-        len(stages.opened.pool.candidates),
+        len(stages.prepared.pool.candidates),
         origins[Origin.JUDGED],
         origins[Origin.CACHED],
         origins[Origin.CARRIED],
@@ -303,7 +310,10 @@ def _carried_over(stages: TurnStages, coverage: Coverage) -> CarriedOver:
         from xscore.pipeline.carrying import carried_over  # only in a thread
 
         return carried_over(
-            judged.pool, judged.outcomes, stages.opened.turn, left_unjudged=len(judged.left_by)
+            judged.pool,
+            judged.outcomes,
+            stages.prepared.turn,
+            left_unjudged=len(judged.unreached_causes),
         )
     return CarriedOver()
 
@@ -322,12 +332,12 @@ def _all_warnings(
     parts: PipelineParts, stages: TurnStages, *, isolated: bool
 ) -> tuple[str, ...]:
     """Return the warnings of all stages, in their order, each once."""
-    opened = stages.opened
+    prepared = stages.prepared
     judged = stages.judged
     answered = stages.answered
     warnings = [
         *parts.warnings,
-        *opened.warnings,
+        *prepared.warnings,
         *judged.warnings,
         *stages.ranking.warnings,
         *(stages.bundle.warnings if stages.bundle else ()),
@@ -337,7 +347,7 @@ def _all_warnings(
         # Only where something is left.
         from xscore.pipeline.room_under_caps import how_to_continue
 
-        warnings += how_to_continue(parts, opened, judged, refused=answered.refused)
+        warnings += how_to_continue(parts, prepared, judged, refused=answered.refused)
     return tuple(dict.fromkeys(warnings))
 
 
@@ -347,7 +357,7 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
     None: it is not shown.
     """
     bundle = stages.bundle
-    checkpoint = stages.opened.checkpoint
+    checkpoint = stages.prepared.checkpoint
     if bundle is None or not (options.bundle or stages.answered.text is None):
         return None
     if checkpoint is None or options.bundle == "json":
@@ -367,14 +377,16 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
     if stages.interrupted:
         return ExitCode.INTERRUPTED
     causes = {absent.cause for _, absent in ranking.selection.unjudged}
-    causes.update(judged.left_by)
+    causes.update(judged.unreached_causes)
     if answered.refused or UnjudgedCause.BUDGET in causes:
         return ExitCode.BUDGET
-    if coverage.unjudged and judged.nothing_judged and not judged.left_by:
+    if coverage.unjudged and judged.nothing_judged and not judged.unreached_causes:
         return ranking.unjudged_exit
     if answered.failed:
         return ExitCode.NO_ANSWER
-    is_partial = coverage.unjudged or judged.left_by or stages.opened.index.files_left
+    is_partial = (
+        coverage.unjudged or judged.unreached_causes or stages.prepared.index.files_left
+    )
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
@@ -400,6 +412,7 @@ def _judge_info(
     parts: PipelineParts, stages: TurnStages, resources: "TurnResources | None"
 ) -> JudgeInfo:
     identity = stages.judged.judge
+    price = _assumed_price(parts, resources, model=identity.model, host=identity.host)
     return JudgeInfo(
         provider=identity.provider,
         model=identity.model,
@@ -408,17 +421,15 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=_what_it_saw(parts, stages),
-        assumed_price=_assumed_price(
-            parts, resources, model=identity.model, host=identity.host
-        ),
+        assumed_price=price,
     )
 
 
 def _what_it_saw(parts: PipelineParts, stages: TurnStages) -> tuple[str, ...]:
-    opened = stages.opened
-    names = shown_turn_parts(opened.turn, sees=parts.settings.judge.sees)
+    prepared = stages.prepared
+    names = shown_turn_parts(prepared.turn, sees=parts.settings.judge.sees)
     by_model = parts.judge.scale is not Scale.WORDS
-    if by_model and any(candidate.purpose for candidate in opened.pool.candidates):
+    if by_model and any(candidate.purpose for candidate in prepared.pool.candidates):
         names = (*names, SAW_PURPOSES)
     return names
 

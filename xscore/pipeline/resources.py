@@ -41,6 +41,7 @@ from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
+    from xscore.pipeline.parts import BegunKnock
     from xscore.scorer.replies import ReplyFaults
     from xscore.settings.model import SharedSettings
 
@@ -52,8 +53,12 @@ async def open_resources(
     *,
     turn_id: str,
     note: Callable[[str], None] = lambda _: None,
+    knock: "BegunKnock | None" = None,
 ) -> "AsyncIterator[TurnResources]":
-    """Open the resources of one turn. note: tells the user that a silent host is being retried."""
+    """Open the resources of one turn.
+
+    note: tells the user that a silent host is being retried. knock: see `JudgingParts.knock`.
+    """
     await ensure_event_loop()
     async with GroupCommit(store.path, store.keys, create=False) as commits:
         own_resources = TurnResources(
@@ -70,6 +75,7 @@ async def open_resources(
             price_of=PriceList(settings.provider.price),
             clock=store.clock,
             note=note,
+            knock=knock,
         )
         async with joined_resources(own_resources) as resources:
             yield resources
@@ -103,6 +109,7 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
                 note=resources.note,
                 clock=clock,
                 connection=connection,
+                knock=resources.knock,
             )
             resources.spending = await resources.stack.enter_async_context(with_others)
         try:
@@ -153,11 +160,13 @@ class OpenShared(Protocol):
         note: Callable[[str], None],
         clock: Callable[[], float],
         connection: sqlite3.Connection | None,
+        knock: "BegunKnock | None",
     ) -> AbstractAsyncContextManager[SpendingStores]:
         """Return the joined stores, to be entered.
 
         note: tells the user when the server goes away, and when it is back.
         connection: of the store that remembers whether the server was away; None: nothing does.
+        knock: of a turn that has begun to look for the server.
         """
         ...
 
@@ -193,7 +202,7 @@ class TurnResources(Struct, kw_only=True):
     clock: Callable[[], float]
     note: Callable[[str], None] = lambda _: None
     opened: list[Provider] = field(default_factory=list)
-    judging_lines: list[tuple[Provider, Provider]] = field(default_factory=list)
+    wrapped_judges: list[tuple[Provider, Provider]] = field(default_factory=list)
     """Unwrapped providers, each with its limiter."""
     judging: "Limited | None" = None
     judgments_of_user: JudgmentStore | None = None
@@ -203,11 +212,13 @@ class TurnResources(Struct, kw_only=True):
     last_failure: ProviderError | None = None
     """The latest failure of a judging call that was to be tried again."""
     faults: "ReplyFaults | None" = None
-    """See `JudgingPlan.faults`."""
+    """Faults of a whole list's replies; None: each judge reports its own."""
     deadline: Deadline = Deadline()
     around: Callable[[Provider], Provider] = lambda provider: provider
     """Puts a provider around each that calls are paid through; `eval compare` records replies by
     it."""
+    knock: "BegunKnock | None" = None
+    """See `JudgingParts.knock`."""
     stop_source: Callable[[], StopSignal] | None = None
     """Makes the stop of each question of a list, which all stop together; None: of a turn, which
     stops alone."""
@@ -223,18 +234,20 @@ class TurnResources(Struct, kw_only=True):
         the user's store."""
         of_turn = (turn_key, judge, draw)
         judgments = self.spending.judgments
-        both = judgments.writer(*of_turn), judgments.claims(*of_turn)
+        repository_access = judgments.writer(*of_turn), judgments.claims(*of_turn)
         hashes_of_user = {miss.content_hash for miss in misses if miss.layer is Layer.USER}
         if not hashes_of_user:
-            return both
+            return repository_access
         assert self.store is not None and self.store.user_data_dir is not None
         if self.judgments_of_user is None:
             path = user_store_path(self.store.user_data_dir)
             commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
             self.judgments_of_user = StoredJudgments(commits, clock=self.clock)
-        theirs = self.judgments_of_user
+        user_judgments = self.judgments_of_user
         return claim_by_store(
-            both, (theirs.writer(*of_turn), theirs.claims(*of_turn)), hashes_of_user
+            repository_access,
+            (user_judgments.writer(*of_turn), user_judgments.claims(*of_turn)),
+            hashes_of_user,
         )
 
     def answering_provider(self, answerer: Answerer) -> Provider:
@@ -257,9 +270,9 @@ class TurnResources(Struct, kw_only=True):
         handled: calls that its host has just answered at once.
         stated: limits that its host named in earlier runs.
         """
-        for connected, line in self.judging_lines:
+        for connected, wrapped in self.wrapped_judges:
             if connected is provider:
-                return line
+                return wrapped
         self._require_room()
         limits = self.settings.judge
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
@@ -267,9 +280,9 @@ class TurnResources(Struct, kw_only=True):
             rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s
         )
         rates = self.spending.rates(local_rates, bucket=bucket_name(provider, model=model))
-        line = self._retrying(provider, concurrency=concurrency, start=handled, rates=rates)
-        self.judging_lines.append((provider, line))
-        return line
+        wrapped = self._retrying(provider, concurrency=concurrency, start=handled, rates=rates)
+        self.wrapped_judges.append((provider, wrapped))
+        return wrapped
 
     def metered_provider(self, provider: Provider) -> Provider:
         """Wrap a provider of embeddings or reasons with retries, budget and ledger."""
@@ -284,7 +297,7 @@ class TurnResources(Struct, kw_only=True):
             raise full_disk_error(self.store.original_path, 0)
         require_room(self.store.path)
 
-    def hold_back(self) -> None:
+    def halt_queued_calls(self) -> None:
         """Cancel the judge's queued calls; calls in flight continue."""
         if self.judging is not None:
             self.judging.halt()
@@ -293,7 +306,7 @@ class TurnResources(Struct, kw_only=True):
         """Return the stop of one turn's, or one question's, judging."""
         if self.stop_source is not None:
             return self.stop_source()
-        return StopSignal(self.hold_back)
+        return StopSignal(self.halt_queued_calls)
 
     def why_unanswered(self) -> str:
         """Say what the last failure was if the judge's host has answered no call; empty if it
@@ -345,9 +358,9 @@ class TurnResources(Struct, kw_only=True):
         retrying = Retrying(
             limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell
         )
-        line = self.around(retrying)
-        self.opened.append(line)
-        return line
+        wrapped = self.around(retrying)
+        self.opened.append(wrapped)
+        return wrapped
 
     def _tell(self, error: ProviderError) -> None:
         """Report once per host that it cannot be reached, since retries show nothing for some

@@ -1,8 +1,8 @@
 """Say what part of a turn fits under the caps: before anything is sent, and after a cap stopped it,
 with the cap that would be enough.
 
-It reserves and stops nothing; the budget does. Trade-off: a cap is suggested by the forecast, for
-which no prompt is drafted, and is therefore twice that.
+It reserves and stops nothing; the budget does. Trade-off: the suggested cap comes from a forecast
+that renders no prompt, so it is twice the forecast.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import prompt_builder
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.turn_stages import Judged, Opened
+from xscore.pipeline.turn_stages import Judged, PreparedTurn
 from xscore.platform.clock import day_of
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Answerer, Usage
@@ -34,7 +34,7 @@ FORECAST_MARGIN = 2
 
 
 def announce_budget(
-    parts: PipelineParts, opened: Opened, *, answers: bool, isolated: bool
+    parts: PipelineParts, prepared: PreparedTurn, *, answers: bool, isolated: bool
 ) -> list[str]:
     """Warn, before anything is sent, which models no cap can limit, or what will not fit under one.
 
@@ -43,7 +43,7 @@ def announce_budget(
     """
     if isolated:
         return uncapped_judge(parts)
-    warnings = _over_budget(parts, opened, answers=answers)
+    warnings = _over_budget(parts, prepared, answers=answers)
     for warning in warnings:
         parts.observer.note(warning)
     return warnings
@@ -51,23 +51,19 @@ def announce_budget(
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
-    judges = (
-        parts.judge.paid
-        and not parts.settings.judge.replay
-        and Caps.of(parts.settings.budget).any
-    )
+    judges = parts.may_pay_judge and Caps.of(parts.settings.budget).any
     return list(_without_price(parts, judges=judges, answers=False))
 
 
-def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list[str]:
-    judges = parts.judge.paid and bool(opened.pool.misses) and not parts.settings.judge.replay
+def _over_budget(parts: PipelineParts, prepared: PreparedTurn, *, answers: bool) -> list[str]:
+    judges = bool(prepared.pool.misses) and parts.may_pay_judge
     if not (Caps.of(parts.settings.budget).any and (judges or answers)):
         return []
     warnings = list(_without_price(parts, judges=judges, answers=answers))
     cap = _tightest(parts, turn_id="")
     judging: Decimal | None = Decimal(0)
-    if judges and opened.forecast is not None:
-        judging = opened.forecast.cost_usd
+    if judges and prepared.forecast is not None:
+        judging = prepared.forecast.cost_usd
     answering = _answer_cost(parts) if answers else Decimal(0)
     if warnings or cap is None or judging is None or answering is None:
         return warnings
@@ -88,7 +84,7 @@ def _over_budget(parts: PipelineParts, opened: Opened, *, answers: bool) -> list
 
 
 def how_to_continue(
-    parts: PipelineParts, opened: Opened, judged: Judged, *, refused: str
+    parts: PipelineParts, prepared: PreparedTurn, judged: Judged, *, refused: str
 ) -> list[str]:
     """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of
     it.
@@ -104,7 +100,7 @@ def how_to_continue(
                 why = why or outcome.result.detail
     tightest = None
     if why:
-        tightest = _tightest(parts, turn_id=opened.turn.id)
+        tightest = _tightest(parts, turn_id=prepared.turn.id)
     if tightest is None:
         return []
     undone: list[str] = []
@@ -112,8 +108,8 @@ def how_to_continue(
         undone.append("unjudged memories")
     if refused:
         undone.append("no answer")
-    enough = _enough_usd(parts, opened, rest, judged.judge)
-    command = _continue_hint(parts, opened, enough, tightest, has_rest=bool(rest))
+    enough = _enough_usd(parts, prepared, rest, judged.judge)
+    command = _continue_hint(parts, prepared, enough, tightest, has_rest=bool(rest))
     return [
         f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"
     ]
@@ -121,18 +117,19 @@ def how_to_continue(
 
 def _continue_hint(
     parts: PipelineParts,
-    opened: Opened,
+    prepared: PreparedTurn,
     enough: Decimal | None,
     cap: CapLeft,
     *,
     has_rest: bool,
 ) -> str:
-    command = f"`xscore continue {opened.turn.id}`"
+    command = f"`xscore continue {prepared.turn.id}`"
     if cap.of == "turn" and enough is not None:
         remainder = "the answer"
         if has_rest:
             remainder = "the rest and the answer" if parts.answerer else "the rest"
-        return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {remainder}."
+        raised_command = f"`xscore continue {prepared.turn.id} --max-usd {enough:f}`"
+        return f"{raised_command} is enough for {remainder}."
     target = ""
     if enough is not None:
         raised_cap = cap.cap_usd - cap.left_usd + enough
@@ -142,14 +139,19 @@ def _continue_hint(
 
 
 def _enough_usd(
-    parts: PipelineParts, opened: Opened, rest: Sequence[Candidate], judged_by: JudgeIdentity
+    parts: PipelineParts,
+    prepared: PreparedTurn,
+    rest: Sequence[Candidate],
+    judged_by: JudgeIdentity,
 ) -> Decimal | None:
     """Return a cap that the rest and the answer fit under, given that each call needs room for its
     upper bound."""
     dearest = judging = Decimal(0)
     if rest and parts.judge.paid:
         judge = replace(parts.judge, identity=judged_by)
-        work = forecast_judging(judge, opened.turn, replace(opened.pool, misses=tuple(rest)))
+        work = forecast_judging(
+            judge, prepared.turn, replace(prepared.pool, misses=tuple(rest))
+        )
         price = _price_of_largest_call(judge, work)
         if price is None or work.cost_usd is None:
             return None

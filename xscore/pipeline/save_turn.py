@@ -61,7 +61,9 @@ def save_turn(
         receipt=msgspec.json.encode(receipt).decode(),
         answer=answer.answer,
         figures=figures,
-        verdict=turns.SelectionOutcome(tuple(candidate.id for candidate in kept), rejected),
+        selection_outcome=turns.SelectionOutcome(
+            tuple(candidate.id for candidate in kept), rejected
+        ),
         has_evidence=any(candidate.kind is not Kind.EXCHANGE for candidate in kept),
         isolated=isolated,
     )
@@ -148,7 +150,7 @@ def figures_of_stages(
         answer,
         scores,
         command=command,
-        forecast=stages.opened.forecast if judge.paid else None,
+        forecast=stages.prepared.forecast if judge.paid else None,
         threshold=threshold,
     )
 
@@ -176,6 +178,9 @@ def turn_figures(
     width = NEAR_THRESHOLD if judge.by_model else NEAR_THRESHOLD * threshold
     near_from = threshold - width + SCORE_TOLERANCE
     near_to = threshold + width - SCORE_TOLERANCE
+    expected = None
+    if forecast is not None:
+        expected = msgspec.convert(forecast, Expected, from_attributes=True)
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,
@@ -186,9 +191,7 @@ def turn_figures(
         near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
         scores=_bins(ascending),
         latency=answer.latency,
-        expected=msgspec.convert(forecast, Expected, from_attributes=True)
-        if forecast
-        else None,
+        expected=expected,
     )
 
 

@@ -65,7 +65,7 @@ class ScoresFile(Struct, frozen=True):
         # Words that ranked in the judge's place are not scores of its own.
         ranked = [] if ranking.ranked_by else ranking.in_order()
         if ranked:
-            reasons = find_reasons(parts, stages.opened.key, judged, ranked)
+            reasons = find_reasons(parts, stages.prepared.key, judged, ranked)
         else:
             reasons = {}
         lines: list[str] = []

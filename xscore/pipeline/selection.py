@@ -36,9 +36,10 @@ COMMIT_SHARE = 0.2
 """Share of the best score of code that a commit needs for a place where the task does not ask for
 commits."""
 DOCUMENT_PLACES = 4
-"""The same of passages of fetched documents."""
+"""Most places that passages of fetched documents take where the task does not ask for them."""
 CONVENTION_PLACES = 2
-"""The same of conventions and parts of the stack that files show."""
+"""Most places that conventions and parts of the stack that files show take where the task does not
+ask for them."""
 _ASKS_FOR_HISTORY = (
     r"(?i)\b(?:why|who|since when|blame|commits?|history|when (?:was|were|did|has|have)"
     r"|(?:which|what) (?:change|release|version)|introduced (?:in|by)|regress\w*)\b"
@@ -88,13 +89,14 @@ def select(
     about_tests: the task is about tests, so their share is not limited.
     finalists: ids of what a final round looked at: nothing else is kept for its score. None: there
         was none.
-    turn: decides how many places commits and conventions may take; None: as many as they reach.
+    turn: decides how many places commits, documents and conventions may take; None: as many as they
+        reach.
     """
     passing, below = split_at_threshold(ranked, thresholds)
     # First, or commits that it did not look at would take the places of those that it did.
     passing, unseen = _split_by_final_round(passing, finalists)
     passing, without_places = within_limited_places(passing, turn, top_k=settings.top_k)
-    kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
+    kept, over_quota, beyond = _split_top_k(passing, settings, about_tests=about_tests)
     over_quota = [*over_quota, *without_places]
     beyond += unseen
     not_kept = sorted([*over_quota, *beyond], key=by_rank)
@@ -210,7 +212,7 @@ def best_of(below: Sequence[Ranked], count: int) -> list[Ranked]:
     return nsmallest(count, best, key=by_rank)
 
 
-def _within(
+def _split_top_k(
     passing: Sequence[Ranked], settings: SelectionSettings, *, about_tests: bool
 ) -> tuple[list[Ranked], list[Ranked], list[Ranked]]:
     """Split what passes into kept, over the tests' share, and beyond K."""
@@ -218,9 +220,9 @@ def _within(
     if len(passing) <= k:
         return list(passing), [], []
     if about_tests:
-        share = k
+        most_tests = k
     else:
-        share = math.floor(k * settings.tests_share + SCORE_TOLERANCE)
+        most_tests = math.floor(k * settings.tests_share + SCORE_TOLERANCE)
     kept: list[Ranked] = []
     over_quota: list[Ranked] = []
     beyond: list[Ranked] = []
@@ -229,7 +231,7 @@ def _within(
         is_test = entry.candidate.kind is Kind.TEST
         if len(kept) == k:
             beyond.append(entry)
-        elif is_test and tests == share:
+        elif is_test and tests == most_tests:
             over_quota.append(entry)
         else:
             tests += is_test

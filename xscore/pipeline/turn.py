@@ -3,7 +3,8 @@
 The order of this file is the order of the turn. Each stage takes the records of the stages before
 it and returns its own (`turn_stages`); only this file holds them. It names no concrete provider or
 judge. Ctrl-C arrives as a cancellation, is taken back in the stage that awaits, and ends in a
-receipt like any other end.
+receipt like any other end. Before the event loop starts it is a plain KeyboardInterrupt: nothing
+was sent, and there is no receipt.
 """
 
 from contextlib import AsyncExitStack
@@ -15,16 +16,22 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.judge_description import Scale
-from xscore.pipeline.parts import SESSION_BUFFER, ClosedTurn, PipelineParts, TurnOptions
-from xscore.pipeline.prepare import index_until, open_turn
+from xscore.pipeline.parts import (
+    KNOCK,
+    SESSION_BUFFER,
+    BegunKnock,
+    ClosedTurn,
+    PipelineParts,
+    TurnOptions,
+)
+from xscore.pipeline.prepare import index_until, prepare_turn
 from xscore.pipeline.ranking import rank_turn
 from xscore.pipeline.save_turn import figures_of_stages, save_turn
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.pipeline.turn_stages import (
     Answered,
     Judged,
-    Opened,
+    PreparedTurn,
     Ranking,
     Reasons,
     StagesSoFar,
@@ -38,7 +45,6 @@ from xscore.records.events import Kept
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
-from xscore.settings.values import NO_FINAL_ROUND
 from xscore.store import turns
 
 if TYPE_CHECKING:
@@ -50,21 +56,23 @@ if TYPE_CHECKING:
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
     setup = _TurnSetup.of(parts, options)
-    opened = _open(setup, turn)
+    early_knock = _knock_early(setup, turn)
+    prepared = _prepare(setup, turn)
     # From here on the turn's row says `running`, until its receipt or `abandon_turn` ends it. A
     # turn that was declined or could not be opened leaves no row.
-    opened = _begin(setup, opened)
+    prepared = _begin(setup, prepared)
     try:
-        finished = await _run_stages(setup, opened)
+        finished = await _run_stages(setup, prepared, early_knock)
     except BaseException as error:
-        turns.abandon_turn(parts.store.connection, opened.turn.id)
-        await _tell_listener(setup, opened, error=error)
+        turns.abandon_turn(parts.store.connection, prepared.turn.id)
+        await _tell_listener(setup, prepared, error=error)
         raise
-    warnings = [await _tell_listener(setup, opened, finished=finished)]
+    warnings = [exchange.at_end() for exchange in prepared.exchanges]
+    warnings.append(await _tell_listener(setup, prepared, finished=finished))
     answer = finished.answer
     if answer.answer and not options.isolated:
         for keep_session in SESSION_BUFFER.implementations(parts.settings):
-            thread = opened.session.thread
+            thread = prepared.session.thread
             warnings.append(
                 await keep_session(parts.settings, store=parts.store, thread=thread)
             )
@@ -103,13 +111,6 @@ class _TurnSetup(Struct, frozen=True):
         """Whether it ends with an answering call."""
         return self.options.answer and self.parts.answerer is not None
 
-    @property
-    def has_final_round(self) -> bool:
-        """Whether another model looks once more at what a model put first."""
-        # Words alone are not a first round.
-        by_model = self.parts.judge.scale is not Scale.WORDS
-        return by_model and self.parts.settings.selection.final != NO_FINAL_ROUND
-
 
 class _Finished(Struct, frozen=True):
     """A turn that ended with a receipt."""
@@ -118,7 +119,9 @@ class _Finished(Struct, frozen=True):
     figures: TurnFigures
 
 
-async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
+async def _run_stages(
+    setup: _TurnSetup, prepared: PreparedTurn, early_knock: BegunKnock | None
+) -> _Finished:
     """Run all stages. Raises StoreError only if there is no answer to return."""
     resources: TurnResources | None = None
     judged: Judged | None = None
@@ -130,12 +133,12 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
     try:
         try:
             async with AsyncExitStack() as stack:
-                resources = await _open_resources(setup, opened, stack)
-                judged = await _judge(setup, opened, resources)
-                ranking = _rank(setup, opened, judged)
-                reasons = await _give_reasons(setup, opened, judged, ranking, resources)
-                bundle = _build_bundle(setup, opened, ranking, reasons)
-                stages = TurnStages(opened, judged, ranking, reasons, bundle)
+                resources = await _open_resources(setup, prepared, early_knock, stack)
+                judged = await _judge(setup, prepared, resources)
+                ranking = _rank(setup, prepared, judged)
+                reasons = await _give_reasons(setup, prepared, judged, ranking, resources)
+                bundle = _build_bundle(setup, prepared, ranking, reasons)
+                stages = TurnStages(prepared, judged, ranking, reasons, bundle)
                 answered = await _answer(setup, stages, resources)
                 stages = replace(stages, answered=answered)
         except StoreError as error:
@@ -151,7 +154,7 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
         if resources is not None and resources.usage.has_sent:
             from xscore.pipeline.failed_turn import receipt_of_failed  # few turns fail
 
-            so_far = StagesSoFar(opened, judged, ranking, reasons, bundle, answered)
+            so_far = StagesSoFar(prepared, judged, ranking, reasons, bundle, answered)
             latency = setup.stopwatch.latency(since=setup.options.waits_from)
             error.receipt = receipt_of_failed(
                 setup.parts, setup.options, so_far, resources, latency
@@ -163,22 +166,44 @@ async def _run_stages(setup: _TurnSetup, opened: Opened) -> _Finished:
             setup.stopwatch.server_calls += resources.spending.server_calls()
 
 
-def _open(setup: _TurnSetup, turn: Turn) -> Opened:
+def _knock_early(setup: _TurnSetup, turn: Turn) -> BegunKnock | None:
+    """Begin to look for a shared server while the index is brought up to date.
+
+    Only for a task that was never asked before: another may be all cached, and need no server.
+    """
+    parts = setup.parts
+    settings = parts.settings
+    may_send = parts.judge.needs_resources and not settings.judge.replay
+    if setup.options.isolated or not (may_send and settings.shared.is_used):
+        return None
+    if turns.keys_of_task(parts.store.connection, turn.task):
+        return None
+    return _begin_knock(setup)
+
+
+def _begin_knock(setup: _TurnSetup) -> BegunKnock | None:
+    """Begin to look for the shared server of the settings; None: there is none."""
+    settings = setup.parts.settings
+    for knock_at in KNOCK.implementations(settings):
+        return knock_at(settings.shared)
+    return None
+
+
+def _prepare(setup: _TurnSetup, turn: Turn) -> PreparedTurn:
     """Prepare the turn, and have a costly one confirmed; nothing is sent."""
     parts = setup.parts
     options = setup.options
     if options.isolated:
         turn = replace(turn, fresh=True, thread="", follows_latest=False)
-    opened = open_turn(
+    sees_past = options.sees_past or Layer.SESSION in turn.scope.layers
+    prepared = prepare_turn(
         parts,
         turn,
         setup.stopwatch,
         continues_session=not options.isolated,
-        judged=options.judged,
-        exchanges=(
-            not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers
-        ),
-        index_until=index_until(setup.deadline),
+        just_judged_hashes=options.just_judged_hashes,
+        exchanges=sees_past or not options.isolated,
+        index_deadline=index_until(setup.deadline),
         syncs=not options.isolated,
         shows_diff=setup.wants_answer,
     )
@@ -186,63 +211,68 @@ def _open(setup: _TurnSetup, turn: Turn) -> Opened:
         # Imported late: only a terminal can be asked.
         from xscore.pipeline.turn_estimate import confirm_cost
 
-        confirm_cost(parts, opened, answers=setup.wants_answer)
-    if _sends_to_judge(setup, opened):
+        confirm_cost(parts, prepared, answers=setup.wants_answer)
+    if _sends_to_judge(setup, prepared):
         # Imported late: a turn that is all cached needs none.
         from xscore.pipeline.estimating import forecast_judging
 
         # Made once: caps, the announcement and the receipt go by the same figures.
-        forecast = forecast_judging(parts.judge, opened.turn, opened.pool)
-        opened = replace(opened, forecast=forecast)
+        forecast = forecast_judging(parts.judge, prepared.turn, prepared.pool)
+        prepared = replace(prepared, forecast=forecast)
     # What spends nothing, as most fully cached turns do, is not measured by the caps.
-    if not (setup.wants_answer or (opened.pool.misses and parts.judge.paid)):
-        return opened
+    if not (setup.wants_answer or (prepared.pool.misses and parts.may_pay_judge)):
+        return prepared
     # Imported late: a turn that is all cached costs nothing.
     from xscore.pipeline.room_under_caps import announce_budget
 
     warnings = announce_budget(
-        parts, opened, answers=setup.wants_answer, isolated=options.isolated
+        parts, prepared, answers=setup.wants_answer, isolated=options.isolated
     )
-    return replace(opened, warnings=(*opened.warnings, *warnings))
+    return replace(prepared, warnings=(*prepared.warnings, *warnings))
 
 
-def _sends_to_judge(setup: _TurnSetup, opened: Opened) -> bool:
+def _sends_to_judge(setup: _TurnSetup, prepared: PreparedTurn) -> bool:
     """Whether judging may send anything: not for a cached turn, a replay, or words alone."""
     judge = setup.parts.judge
     # Words are scored in a replay too.
     is_replay = setup.parts.settings.judge.replay and judge.paid
-    return bool(opened.pool.misses) and judge.needs_resources and not is_replay
+    return bool(prepared.pool.misses) and judge.needs_resources and not is_replay
 
 
-def _begin(setup: _TurnSetup, opened: Opened) -> Opened:
+def _begin(setup: _TurnSetup, prepared: PreparedTurn) -> PreparedTurn:
     """Write the turn's row, and return the turn with its id."""
     parts = setup.parts
     answerer = setup.parts.answerer
     primary = f"{answerer.provider}:{answerer.model}" if answerer else ""
     start = turns.TurnStart(
-        turn_key=opened.key,
+        turn_key=prepared.key,
         judge=judge_key(parts.judge.identity),
         judge_name=str(parts.judge.spec),
         primary=primary,
         process=process_identity(),
         command=setup.options.command,
         isolated=setup.options.isolated,
-        branch=opened.session.branch,
+        branch=prepared.session.branch,
     )
-    turn_id = turns.begin_turn(parts.store.connection, opened.turn, start, now=parts.clock())
-    return replace(opened, turn=replace(opened.turn, id=turn_id))
+    turn_id = turns.begin_turn(parts.store.connection, prepared.turn, start, now=parts.clock())
+    return replace(prepared, turn=replace(prepared.turn, id=turn_id))
 
 
 async def _open_resources(
-    setup: _TurnSetup, opened: Opened, stack: AsyncExitStack
+    setup: _TurnSetup,
+    prepared: PreparedTurn,
+    early_knock: BegunKnock | None,
+    stack: AsyncExitStack,
 ) -> "TurnResources | None":
     """Open the resources only if something may be spent."""
     parts = setup.parts
     # Which memories a final round looks at is known only when all are judged.
-    may_send = setup.has_final_round and not parts.settings.judge.replay
-    if not (_sends_to_judge(setup, opened) or setup.wants_answer or may_send):
+    may_send = parts.has_final_round and not parts.settings.judge.replay
+    if not (_sends_to_judge(setup, prepared) or setup.wants_answer or may_send):
         return None
-    resources = await stack.enter_async_context(parts.open_resources(opened.turn.id))
+    if not setup.options.isolated:
+        parts = replace(parts, knock=early_knock or _begin_knock(setup))
+    resources = await stack.enter_async_context(parts.open_resources(prepared.turn.id))
     resources.deadline = setup.deadline
     if setup.wants_answer and setup.deadline.at != inf:
         from xscore.pipeline.answering import typical_answer_s  # only where an answer is wanted
@@ -252,16 +282,16 @@ async def _open_resources(
 
 
 async def _judge(
-    setup: _TurnSetup, opened: Opened, resources: "TurnResources | None"
+    setup: _TurnSetup, prepared: PreparedTurn, resources: "TurnResources | None"
 ) -> Judged:
     """Judge what the cache lacks, by model or by words."""
     parts = setup.parts
-    pool = opened.pool
+    pool = prepared.pool
     parts.observer.stage("judge")
     with setup.stopwatch.stage("judge"):
         if not pool.misses:
             with gc_paused():
-                outcomes = tuple(filter(None, pool.known_outcomes(opened.turn)))
+                outcomes = tuple(filter(None, pool.known_outcomes(prepared.turn)))
             judged = Judged(outcomes=outcomes, pool=pool, judge=parts.judge.identity)
         elif not parts.judge.needs_resources:
             # Imported late: a turn of a model judge needs none of it.
@@ -269,43 +299,43 @@ async def _judge(
 
             deadline = resources.deadline if resources else setup.deadline
             with gc_paused():
-                outcomes = judge_by_words(parts, opened, deadline)
+                outcomes = judge_by_words(parts, prepared, deadline)
             judged = Judged(outcomes=outcomes, pool=pool, judge=parts.judge.identity)
         else:
             # A turn that is all cached needs none of it.
             from xscore.pipeline.turn_judging import judge_missing
 
             judged = await judge_missing(
-                parts, opened, resources, isolated=setup.options.isolated
+                parts, prepared, resources, isolated=setup.options.isolated
             )
     if judged.pool.thread is not None:
         from xscore.pipeline.carrying import with_earlier  # only in a thread
 
-        judged = with_earlier(judged, opened.turn)
-    if not setup.has_final_round:
+        judged = with_earlier(judged, prepared.turn)
+    if not parts.has_final_round:
         return judged
     from xscore.pipeline.final_round import judge_finalists  # where the settings name a model
 
     with setup.stopwatch.stage("judge"):
-        return await judge_finalists(parts, opened, judged, resources)
+        return await judge_finalists(parts, prepared, judged, resources)
 
 
-def _rank(setup: _TurnSetup, opened: Opened, judged: Judged) -> Ranking:
+def _rank(setup: _TurnSetup, prepared: PreparedTurn, judged: Judged) -> Ranking:
     """Boost and select, and show what was kept."""
     parts = setup.parts
     options = setup.options
     parts.observer.stage("select")
     with gc_paused(), setup.stopwatch.stage("select"):
-        ranking = rank_turn(parts, opened, judged, isolated=options.isolated)
+        ranking = rank_turn(parts, prepared, judged, isolated=options.isolated)
     parts.observer.on(Kept(ranking.selection.kept))
     if options.ranked is not None:
-        options.ranked(opened.turn, ranking)
+        options.ranked(prepared.turn, ranking)
     return ranking
 
 
 async def _give_reasons(
     setup: _TurnSetup,
-    opened: Opened,
+    prepared: PreparedTurn,
     judged: Judged,
     ranking: Ranking,
     resources: "TurnResources | None",
@@ -317,25 +347,25 @@ async def _give_reasons(
         return Reasons()
     with gc_paused(), setup.stopwatch.stage("select"):
         shown = (*chosen.kept, *chosen.near_misses)
-        stored = receipt.find_reasons(parts, opened.key, judged, shown)
+        stored = receipt.find_reasons(parts, prepared.key, judged, shown)
     has_model = parts.settings.judge.reason_model != "none"
     if not (judged.judge.is_decision and has_model) or setup.options.isolated:
         return Reasons(stored)
     from xscore.pipeline.reasons import give_reasons  # only after a decision model
 
-    return await give_reasons(parts, opened, judged, ranking, stored, resources=resources)
+    return await give_reasons(parts, prepared, judged, ranking, stored, resources=resources)
 
 
 def _build_bundle(
-    setup: _TurnSetup, opened: Opened, ranking: Ranking, reasons: Reasons
+    setup: _TurnSetup, prepared: PreparedTurn, ranking: Ranking, reasons: Reasons
 ) -> "Bundle | None":
     """Render the bundle if anyone will see it."""
     if not (setup.options.answer or setup.options.bundle):
         return None
-    from xscore.pipeline.fusion import build_bundle  # only where anyone will see it
+    from xscore.pipeline.bundle_building import build_bundle  # only where anyone will see it
 
     with setup.stopwatch.stage("select"):
-        return build_bundle(setup.parts, setup.options, opened, ranking, reasons.by_hash)
+        return build_bundle(setup.parts, setup.options, prepared, ranking, reasons.by_hash)
 
 
 async def _answer(
@@ -347,13 +377,13 @@ async def _answer(
     bundle = stages.bundle
     if resources is None or bundle is None or not setup.wants_answer:
         return Answered()
-    is_unread = stages.opened.index.files_left and not judged.outcomes
+    is_unread = stages.prepared.index.files_left and not judged.outcomes
     if stages.interrupted or judged.nothing_judged or is_unread:
         return Answered()
     if ranking.is_empty and not setup.options.answer_anyway:
         warning = "no memory reached the threshold, so no model was asked"
         return Answered(
-            warnings=(join_sentences(warning, "`--answer-anyway` asks it all the same."),)
+            warnings=(join_sentences(warning, "`--answer-anyway` asks it anyway."),)
         )
     warnings: tuple[str, ...] = ()
     if not ranking.selection.kept:
@@ -362,7 +392,7 @@ async def _answer(
 
     setup.parts.observer.stage("primary")
     with setup.stopwatch.stage("primary"):
-        answered = await ask_primary(setup.parts, stages.opened, resources, bundle)
+        answered = await ask_primary(setup.parts, stages.prepared, resources, bundle)
     return replace(answered, warnings=(*warnings, *answered.warnings))
 
 
@@ -407,7 +437,7 @@ def _finish(
 
 async def _tell_listener(
     setup: _TurnSetup,
-    opened: Opened,
+    prepared: PreparedTurn,
     *,
     finished: _Finished | None = None,
     error: BaseException | None = None,
@@ -417,7 +447,7 @@ async def _tell_listener(
     if parts.listener is None:
         return ""
     closed = ClosedTurn(
-        turn=opened.turn,
+        turn=prepared.turn,
         command=setup.options.command,
         stopwatch=setup.stopwatch,
         connection=parts.store.connection,

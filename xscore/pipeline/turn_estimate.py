@@ -17,36 +17,34 @@ from xscore.pipeline.factories import (
     with_dummy_keys,
     with_wire,
 )
-from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
-from xscore.pipeline.prepare import open_turn, with_thread_plan
+from xscore.pipeline.prepare import prepare_turn, with_thread_plan
 from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Stopwatch
-from xscore.pipeline.turn_stages import Opened
+from xscore.pipeline.turn_stages import PreparedTurn
 from xscore.platform.errors import NoUsableModel, UsageError
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.spec import LEXICAL, ModelSpec, parse_model_spec
 from xscore.records.estimates import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import Settings
-from xscore.settings.values import NO_FINAL_ROUND
 from xscore.store.purposes import other_contents
 
 
-def confirm_cost(parts: PipelineParts, opened: Opened, *, answers: bool) -> None:
+def confirm_cost(parts: PipelineParts, prepared: PreparedTurn, *, answers: bool) -> None:
     """Ask before a turn whose estimate is above the limit. Raises UsageError when the user
     declines.
 
     answers: the turn ends with a call to the answering model.
     """
-    judges = (parts.judge.paid and opened.pool.misses) or _has_final_round(parts)
-    spends = answers or (judges and not parts.settings.judge.replay)
-    if not spends:
+    judges = bool(prepared.pool.misses) and parts.may_pay_judge
+    looks_again = parts.has_final_round and not parts.settings.judge.replay
+    if not (answers or judges or looks_again):
         return
     confirm_estimate(
         parts,
-        estimate_opened(parts, opened, answers=answers),
+        estimate_prepared(parts, prepared, answers=answers),
         hint="Narrow with --glob, or pass --yes.",
     )
 
@@ -68,23 +66,23 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
     if parts.settings.judge.replay:
         for warning in parts.warnings:  # names the default judge
             parts.observer.note(warning)
-    opened = open_turn(parts, turn, Stopwatch(), continues_session=False)
-    estimate = estimate_opened(parts, opened, answers=parts.answerer is not None)
+    prepared = prepare_turn(parts, turn, Stopwatch(), continues_session=False)
+    estimate = estimate_prepared(parts, prepared, answers=parts.answerer is not None)
     ways = estimate.ways
     if not ways and lacks_key(parts.judge.spec, parts.settings):
         ways = (estimate.judge,)
     if not ways:
         return estimate
-    return replace(estimate, ways=(*ways, *_other_ways(parts, opened)))
+    return replace(estimate, ways=(*ways, *_other_ways(parts, prepared)))
 
 
-def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]:
+def _other_ways(parts: PipelineParts, prepared: PreparedTurn) -> Iterator[JudgeEstimate]:
     """Estimate the same candidates through each other wire, with what its own cache lacks, and by
     words.
 
     Where words judge for want of a key, the model that a key would bring comes in all its ways.
     """
-    pool = opened.pool
+    pool = prepared.pool
     settings = parts.settings
     specs = [other_wire(parts.judge.spec, settings)]
     if not parts.judge.paid:
@@ -93,56 +91,52 @@ def _other_ways(parts: PipelineParts, opened: Opened) -> Iterator[JudgeEstimate]
         specs = [keyed, other_wire(keyed, settings)]
     for spec in filter(None, specs):
         described = describe_judge(spec, settings, store=parts.store)
-        judgments = known_judgments(parts.store, opened.key, judge_key(described.identity))
+        judgments = known_judgments(parts.store, prepared.key, judge_key(described.identity))
         theirs = pool_among(pool.all_candidates, pool.candidates, judgments)
-        plan = with_thread_plan(parts, opened.turn, theirs, opened.key, described)
-        yield from forecast_ways(described, opened.turn, plan)
+        plan = with_thread_plan(parts, prepared.turn, theirs, prepared.key, described)
+        yield from forecast_ways(described, prepared.turn, plan)
     if parts.judge.paid:
         by_words = describe_lexical_judge(parts.settings, store=parts.store)
-        yield forecast_judging(by_words, opened.turn, pool)
+        yield forecast_judging(by_words, prepared.turn, pool)
 
 
-def estimate_opened(parts: PipelineParts, opened: Opened, *, answers: bool) -> Estimate:
+def estimate_prepared(
+    parts: PipelineParts, prepared: PreparedTurn, *, answers: bool
+) -> Estimate:
     """Estimate a prepared turn under the caps. answers: it ends with a call to the answering
     model."""
-    judging = estimate_judging(parts.judge, opened.turn, opened.pool)
+    judging = estimate_judging(parts.judge, prepared.turn, prepared.pool)
     caps = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     answering = None
     if parts.answerer is not None and answers:
         answering = answer_estimate(parts.answerer, parts.settings)
     final = None
-    if _has_final_round(parts):
+    if parts.has_final_round:
         # Where settings name a model.
         from xscore.pipeline.final_round import estimate_final_round
 
-        final = estimate_final_round(parts, opened)
+        final = estimate_final_round(parts, prepared)
     return replace(
         judging,
         primary=answering,
         caps=caps,
         final=final,
-        judged_otherwise=count_judged_otherwise(parts, opened),
+        judged_otherwise=count_judged_otherwise(parts, prepared),
     )
 
 
-def count_judged_otherwise(parts: PipelineParts, opened: Opened) -> int:
+def count_judged_otherwise(parts: PipelineParts, prepared: PreparedTurn) -> int:
     """Count what is to be judged again only because the purpose of its file is new to the judge."""
-    described = {miss.id for miss in opened.pool.misses if miss.purpose}
+    described = {miss.id for miss in prepared.pool.misses if miss.purpose}
     if not described or not parts.judge.stored:
         return 0
     store = parts.store
-    judgments = known_judgments(store, opened.key, judge_key(parts.judge.identity))
+    judgments = known_judgments(store, prepared.key, judge_key(parts.judge.identity))
     plain = store.fetch(tests=parts.settings.judge.tests).candidates
     contents = other_contents(
         store.connection, [candidate for candidate in plain if candidate.id in described]
     )
     return sum(not hashes.isdisjoint(judgments) for hashes in contents.values())
-
-
-def _has_final_round(parts: PipelineParts) -> bool:
-    # Words alone are not a first round.
-    by_model = parts.judge.scale is not Scale.WORDS
-    return by_model and parts.settings.selection.final != NO_FINAL_ROUND
 
 
 def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:

@@ -39,7 +39,7 @@ from xscore.pipeline.parts import JudgingParts, PipelineParts
 from xscore.pipeline.pool import PooledTurn, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted, joined
 from xscore.pipeline.resources import TurnResources
-from xscore.pipeline.turn_stages import Judged, Opened
+from xscore.pipeline.turn_stages import Judged, PreparedTurn
 from xscore.pipeline.words_instead import FAILURES, WHY_WORDS_RANK
 from xscore.platform.errors import (
     NoUsableModel,
@@ -77,7 +77,11 @@ FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
 
 
 async def judge_missing(
-    parts: PipelineParts, opened: Opened, resources: TurnResources | None, *, isolated: bool
+    parts: PipelineParts,
+    prepared: PreparedTurn,
+    resources: TurnResources | None,
+    *,
+    isolated: bool,
 ) -> Judged:
     """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by the
     fallback models.
@@ -89,20 +93,20 @@ async def judge_missing(
     # Without resources it is a replay: every other turn with something to judge has opened them.
     if resources is None:
         replay = NoJudge(UnjudgedCause.REPLAY)
-        return await _score_once(parts, None, _FirstJudge(replay, parts.judge, opened))
+        return await _score_once(parts, None, _FirstJudge(replay, parts.judge, prepared))
     if not isolated:
         _name_misspelt_fallbacks(parts)
     try:
-        opened = await with_judged_elsewhere(opened, parts.judge, resources)
+        prepared = await with_judged_elsewhere(prepared, parts.judge, resources)
     except asyncio.CancelledError:
         take_back_cancellation()
         interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
         return await _score_once(
-            parts, resources, _FirstJudge(interrupted, parts.judge, opened)
+            parts, resources, _FirstJudge(interrupted, parts.judge, prepared)
         )
-    if not opened.pool.misses:
-        return await _with_nothing_missing(parts, opened, resources)
-    first = await _open_first(parts, opened, resources, isolated=isolated)
+    if not prepared.pool.misses:
+        return await _with_nothing_missing(parts, prepared, resources)
+    first = await _open_first(parts, prepared, resources, isolated=isolated)
     # Ctrl-C during any of these steps is taken back where it arrives (`live_judging`), and the step
     # returns what it has: `judged` holds all that was paid for at every moment. The steps after it
     # send nothing more, since an interruption is among the causes that end all judging.
@@ -110,15 +114,15 @@ async def judge_missing(
     if not isinstance(first.judge, NoJudge) and judged.judge.is_decision:
         judged = await _score_near_twice(parts, resources, first, judged)
     if not isolated:
-        judged = await _judge_by_fallback(parts, opened, resources, judged)
+        judged = await _judge_by_fallback(parts, prepared, resources, judged)
     return _with_remarks(parts, resources, first, judged)
 
 
 async def _with_nothing_missing(
-    parts: PipelineParts, opened: Opened, resources: TurnResources
+    parts: PipelineParts, prepared: PreparedTurn, resources: TurnResources
 ) -> Judged:
     """Return what others have judged; a second score may still be wanted."""
-    first = _FirstJudge(NONE_NEEDED, parts.judge, opened)
+    first = _FirstJudge(NONE_NEEDED, parts.judge, prepared)
     judged = await _score_once(parts, resources, first)
     if judged.judge.is_decision:
         judged = await _score_near_twice(parts, resources, first, judged)
@@ -139,36 +143,34 @@ class _FirstJudge(Struct, frozen=True):
 
 
 async def _open_first(
-    parts: PipelineParts, opened: Opened, resources: TurnResources, *, isolated: bool
+    parts: PipelineParts, prepared: PreparedTurn, resources: TurnResources, *, isolated: bool
 ) -> _FirstJudge:
     """Open the judge; probe its host first if needed.
 
     A host that fails is an error only if nothing is cached and nothing may judge in its place.
     """
     described = parts.judge
-    pool = opened.pool
-    if opened.forecast is not None and _is_worth_telling(opened.forecast):
-        parts.observer.on(opened.forecast)
+    pool = prepared.pool
+    if prepared.forecast is not None and _is_worth_telling(prepared.forecast):
+        parts.observer.on(prepared.forecast)
     try:
-        judge = await open_judge(described, resources, opened)
+        judge = await open_judge(described, resources, prepared)
     except (ProviderError, NoUsableModel) as error:
         can_go_on = not isolated and _can_go_on(parts, error)
         if len(pool.misses) == len(pool.candidates) and not can_go_on:
             raise
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
-        return _FirstJudge(absent, described, opened, error.kind, (warning,))
-    if (
-        not described.stored
-        or isinstance(judge, NoJudge)
-        or judge.identity == parts.judge.identity
-    ):
-        return _FirstJudge(judge, described, opened)
+        return _FirstJudge(absent, described, prepared, error.kind, (warning,))
+    if not described.stored or isinstance(judge, NoJudge):
+        return _FirstJudge(judge, described, prepared)
+    if judge.identity == parts.judge.identity:
+        return _FirstJudge(judge, described, prepared)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
-    turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
+    turns.set_judge(parts.store.connection, prepared.turn.id, judge_key(judge.identity))
     # What its thread has was judged by another, so nothing of it is carried over.
-    pooled = PooledTurn(opened.turn, opened.key, replace(pool, thread=None))
+    pooled = PooledTurn(prepared.turn, prepared.key, replace(pool, thread=None))
     return _FirstJudge(judge, replace(described, identity=judge.identity), pooled)
 
 
@@ -181,14 +183,14 @@ async def _score_once(
     parts: PipelineParts, resources: TurnResources | None, first: _FirstJudge
 ) -> Judged:
     leaders = parts.settings.selection.top_k
-    once = await judge_pool(
+    first_pool = await judge_pool(
         first.pooled, first.judge, resources, parts.observer, leaders=leaders
     )
     return Judged(
-        outcomes=once.outcomes,
+        outcomes=first_pool.outcomes,
         pool=first.pooled.pool,
         judge=first.described.identity,
-        interrupted=once.interrupted,
+        interrupted=first_pool.interrupted,
         no_judge=first.no_judge,
         warnings=first.warnings,
     )
@@ -197,14 +199,16 @@ async def _score_once(
 async def _score_near_twice(
     parts: PipelineParts, resources: TurnResources, first: _FirstJudge, judged: Judged
 ) -> Judged:
-    once = JudgedPool(judged.outcomes, judged.interrupted)
-    drawn, counts = await draw_again(parts, first.described, resources, first.pooled, once)
+    first_pool = JudgedPool(judged.outcomes, judged.interrupted)
+    redrawn_pool, counts = await draw_again(
+        parts, first.described, resources, first.pooled, first_pool
+    )
     return replace(
         judged,
-        outcomes=drawn.outcomes,
-        interrupted=drawn.interrupted,
+        outcomes=redrawn_pool.outcomes,
+        interrupted=redrawn_pool.interrupted,
         second_draws=counts,
-        warnings=(*judged.warnings, *drawn.warnings),
+        warnings=(*judged.warnings, *redrawn_pool.warnings),
     )
 
 
@@ -245,24 +249,25 @@ async def draw_again(
     described: JudgeDescription,
     resources: TurnResources,
     pooled: PooledTurn,
-    once: JudgedPool,
+    first_pool: JudgedPool,
 ) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold.
 
     described: of the judge that gave the first scores. What gets no second score keeps its first.
     Raises StoreError.
     """
-    near, beyond = _near_threshold(parts, pooled.turn, once.outcomes)
+    near, beyond = _near_threshold(parts, pooled.turn, first_pool.outcomes)
     if not near:
-        return once, SecondDraws(missed=beyond)
-    if _causes(once.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
-        return once, SecondDraws(missed=len(near) + beyond)
+        return first_pool, SecondDraws(missed=beyond)
+    # What ended the first judging would end this one as well.
+    if _causes(first_pool.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
+        return first_pool, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))
     try:
         redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
     except asyncio.CancelledError:
         take_back_cancellation()
-        return replace(once, interrupted=True), SecondDraws(missed=len(near) + beyond)
+        return replace(first_pool, interrupted=True), SecondDraws(missed=len(near) + beyond)
     judge: Judge | NoJudge = NONE_NEEDED
     if redrawn.pool.misses:
         try:
@@ -271,17 +276,17 @@ async def draw_again(
             judge = NoJudge(UnjudgedCause.PROVIDER, error.message)
     second = await judge_pool(redrawn, judge, resources)
     lost: list[Unjudged] = []
-    drawn: set[str] = set()
+    drawn_hashes: set[str] = set()
     for outcome in second.outcomes:
         if isinstance(outcome.result, Unjudged):
             lost.append(outcome.result)
         elif outcome.origin is Origin.JUDGED:
-            drawn.add(outcome.result.content_hash)
-    counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
+            drawn_hashes.add(outcome.result.content_hash)
+    counts = SecondDraws(drawn=len(drawn_hashes), missed=len(lost) + beyond)
     merged = replace(
-        once,
-        outcomes=_averaged(once.outcomes, second.outcomes),
-        interrupted=once.interrupted or second.interrupted,
+        first_pool,
+        outcomes=_averaged(first_pool.outcomes, second.outcomes),
+        interrupted=first_pool.interrupted or second.interrupted,
         warnings=_warning(lost),
     )
     return merged, counts
@@ -371,12 +376,14 @@ def _name_misspelt_fallbacks(parts: PipelineParts) -> None:
 def _can_go_on(parts: PipelineParts, error: XscoreError) -> bool:
     """Return whether the turn has another judge after this error of the first one, or words to rank
     by."""
-    words = LEXICAL in parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
-    return words or bool(_fallback_models(parts))
+    can_rank_by_words = (
+        LEXICAL in parts.settings.judge.fallback and error.kind in WHY_WORDS_RANK
+    )
+    return can_rank_by_words or bool(_fallback_models(parts))
 
 
 async def _judge_by_fallback(
-    parts: PipelineParts, opened: Opened, resources: TurnResources, judged: Judged
+    parts: PipelineParts, prepared: PreparedTurn, resources: TurnResources, judged: Judged
 ) -> Judged:
     """Have each model of the chain judge what those before it left, and put its outcomes in their
     place."""
@@ -389,7 +396,7 @@ async def _judge_by_fallback(
             return judged
         try:
             fallback = await _open_fallback(
-                parts, opened, resources, name, remaining=tuple(remaining), first=judged.judge
+                parts, prepared, resources, name, remaining=tuple(remaining), first=judged.judge
             )
             if fallback is None:  # it is the judge itself
                 continue
@@ -425,7 +432,7 @@ class _Fallback(Struct, frozen=True):
 
 async def _open_fallback(
     parts: PipelineParts,
-    opened: Opened,
+    prepared: PreparedTurn,
     resources: TurnResources,
     name: str,
     *,
@@ -441,9 +448,9 @@ async def _open_fallback(
     described = describe_judge(spec, settings, store=parts.store)
     if described.identity == first:
         return None
-    judgments = known_judgments(parts.store, opened.key, judge_key(described.identity))
-    pool = pool_among(opened.pool.all_candidates, remaining, judgments)
-    pooled = PooledTurn(opened.turn, opened.key, pool)
+    judgments = known_judgments(parts.store, prepared.key, judge_key(described.identity))
+    pool = pool_among(prepared.pool.all_candidates, remaining, judgments)
+    pooled = PooledTurn(prepared.turn, prepared.key, pool)
     them = "it" if len(remaining) == 1 else "them"
     parts.observer.note(
         f"the judge could not judge {counted(len(remaining), 'memory', 'memories')};"

@@ -28,6 +28,7 @@ from xscore.records.turn import Checkpoint, Routing, Scope, SessionInfo
 from xscore.store.fetched_pool import FetchedPool
 
 if TYPE_CHECKING:
+    from xscore.pipeline.parts import TurnExchange
     from xscore.prompts.bundle_parts import Bundle
 
 
@@ -41,7 +42,7 @@ class JoinedPool(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Opened(PooledTurn, frozen=True):
+class PreparedTurn(PooledTurn, frozen=True):
     """A prepared turn; nothing has been sent."""
 
     index: IndexReport
@@ -54,6 +55,8 @@ class Opened(PooledTurn, frozen=True):
     """What judging will take; None: nothing will be sent to judge it."""
     also: tuple[JoinedRepository, ...] = ()
     """Other repositories whose memories are in the pool."""
+    exchanges: "tuple[TurnExchange, ...]" = ()
+    """With a team's server."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -79,9 +82,9 @@ class Judged(Struct, frozen=True, kw_only=True):
     """Ids of the memories that a final round looked at; nothing else is kept. None: there was
     none."""
     final_round: FinalRound = FinalRound()
-    left_by: tuple[UnjudgedCause, ...] = ()
-    """Why the judge did not reach memories that keep an earlier judgment of the thread: a cap, the
-    deadline or a replay, once for each of them."""
+    unreached_causes: tuple[UnjudgedCause, ...] = ()
+    """Why the judge did not reach a memory that keeps an earlier judgment of the thread: a cap, the
+    deadline or a replay. One entry per memory."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -150,7 +153,7 @@ class Answered(Struct, frozen=True):
 class StagesSoFar(Struct, frozen=True):
     """The records of a turn that ended in an error: what the stages before it returned."""
 
-    opened: Opened
+    prepared: PreparedTurn
     judged: Judged | None
     ranking: Ranking | None
     reasons: Reasons
@@ -161,7 +164,7 @@ class StagesSoFar(Struct, frozen=True):
 class TurnStages(Struct, frozen=True):
     """The records of one turn, for its receipt."""
 
-    opened: Opened
+    prepared: PreparedTurn
     judged: Judged
     ranking: Ranking
     reasons: Reasons = Reasons()

@@ -35,8 +35,8 @@
 A message says in one sentence what happened and where; `hint` says what to do next. Whether a call
 may be retried (`retryable`), whether other calls are pointless too (`stops_run`) and whether the
 host may have charged for it (`may_be_charged`) are facts of the type, never of a message.
-This module does not format for the terminal and knows no SDK; adapters translate SDK errors into
-these.
+This module does not format for the terminal and knows no client of a host; adapters translate what
+those raise into these.
 """
 
 from enum import IntEnum
@@ -256,3 +256,15 @@ def error_kinds() -> dict[str, type[ProviderError]]:
         kinds[error.kind] = error
         waiting += error.__subclasses__()
     return kinds
+
+
+def find_xscore_error(error: BaseException) -> XscoreError | None:
+    """Return the error of ours that this is, or the first that a group holds; None for a bug."""
+    if isinstance(error, XscoreError):
+        return None if type(error) is XscoreError else error
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            inner_error = find_xscore_error(inner)
+            if inner_error is not None:
+                return inner_error
+    return None

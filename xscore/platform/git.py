@@ -3,15 +3,18 @@ repository runs.
 
 It never fetches or prompts, writes nothing but the files of `fill_work_tree`, and returns None
 where git is missing or fails, so that callers work in a plain folder too. Trade-off: only the root
-is checked for pipes; one in place of a deeper ignore file blocks git until `TIMEOUT_S`.
+is checked for pipes before git runs; one in a deeper folder is looked for once git has taken
+`PATIENCE_S`.
 """
 
 import os
 import subprocess
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from time import monotonic
 
 from msgspec import Struct
 
@@ -24,6 +27,8 @@ SAFE = """
     """.split()
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
+PATIENCE_S = 0.5
+"""How long git works before it is looked whether a pipe blocks it."""
 FILL_TIMEOUT_S = 300
 """To write all files of a large repository."""
 _OPENED = tuple(
@@ -34,6 +39,9 @@ _OPENED = tuple(
 )
 """Files that git opens at a root without checking their type; a pipe or device would block it
 forever."""
+_OPENED_IN_FOLDERS = frozenset({".gitignore", ".gitattributes"})
+_LOOK_S = 2.0
+"""How long to look for a pipe, at most."""
 
 _NEW_FILES = ("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
@@ -54,8 +62,7 @@ def run_git(
     The work tree is named, so that no setting of the repository (`core.worktree`) can choose
     another.
     """
-    # Looked at before each command: git would open these files whatever they are.
-    if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
+    if git_folder(root) is None or _is_blocked(root):
         return None
     command = ["git", *_set(SAFE), *arguments]
     quiet = subprocess.DEVNULL
@@ -68,9 +75,9 @@ def run_git(
             _running.add(git)
             try:
                 if most_bytes is None:
-                    out, _ = git.communicate(stdin.encode() or None, timeout=timeout_s)
+                    out = _all_bytes(git, stdin, timeout_s, root)
                 else:
-                    out = _first_bytes(git, most_bytes, timeout_s)
+                    out = _first_bytes(git, most_bytes, timeout_s, root)
             finally:
                 _running.discard(git)
                 git.kill()
@@ -83,18 +90,41 @@ def run_git(
     return out.decode("utf-8", "surrogateescape")
 
 
-def _first_bytes(git: "subprocess.Popen[bytes]", most_bytes: int, timeout_s: float) -> bytes:
-    """Return the first bytes that git prints; fewer if it takes too long."""
+def _all_bytes(
+    git: "subprocess.Popen[bytes]", stdin: str, timeout_s: float, root: Path
+) -> bytes:
+    """Return all that git prints. Raises TimeoutExpired if it takes too long, or a pipe blocks
+    it."""
+    try:
+        out, _ = git.communicate(stdin.encode() or None, timeout=min(PATIENCE_S, timeout_s))
+    except subprocess.TimeoutExpired:
+        if timeout_s <= PATIENCE_S or _find_blocking(root):
+            raise
+        out, _ = git.communicate(timeout=timeout_s - PATIENCE_S)
+    return out
+
+
+def _first_bytes(
+    git: "subprocess.Popen[bytes]", most_bytes: int, timeout_s: float, root: Path
+) -> bytes:
+    """Return the first bytes that git prints; fewer if it takes too long, or a pipe blocks it."""
     assert git.stdout is not None
+
+    def kill_blocked() -> None:
+        if _find_blocking(root):
+            git.kill()
+
     # The pipe has no deadline of its own: a killed git closes it.
-    alarm = threading.Timer(timeout_s, git.kill)
-    alarm.start()
+    alarms = (threading.Timer(PATIENCE_S, kill_blocked), threading.Timer(timeout_s, git.kill))
+    for alarm in alarms:
+        alarm.start()
     try:
         out = git.stdout.read(most_bytes)
         if len(out) < most_bytes:
             git.wait()
     finally:
-        alarm.cancel()
+        for alarm in alarms:
+            alarm.cancel()
     return out
 
 
@@ -122,6 +152,43 @@ def kill_git() -> None:
     """Kill the git commands of this process, which would outlive it if it ended now."""
     for git in tuple(_running):
         git.kill()
+
+
+_blocking: dict[Path, Path] = {}
+"""By root: a pipe or device below it that git waited for."""
+
+
+def _is_blocked(root: Path) -> bool:
+    """Whether git would wait forever: it opens files without looking what they are.
+
+    Looked at before each command, since they may be replaced.
+    """
+    opened = [root / name for name in _OPENED]
+    if root in _blocking:
+        opened.append(_blocking[root])
+    return any(map(_is_endless, opened))
+
+
+def _find_blocking(root: Path) -> bool:
+    """Look for a pipe or device that blocks git in any folder of a root, and remember it; False
+    also if none was found in time."""
+    give_up = monotonic() + _LOOK_S
+    git_files = f"{root}{os.sep}.git{os.sep}"
+    folders = [str(root)]
+    while folders and monotonic() < give_up:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                # Most files are told by their entry alone.
+                if entry.is_file(follow_symlinks=False):
+                    continue
+                is_opened = entry.name in _OPENED_IN_FOLDERS or entry.path.startswith(git_files)
+                if is_opened and _is_endless(Path(entry.path)):
+                    _blocking[root] = Path(entry.path)
+                    return True
+    return False
 
 
 def _is_endless(place: Path) -> bool:

@@ -114,7 +114,7 @@ class PromptOptions(Struct, frozen=True):
     """Lowest score, 0..1, that asks for a reason; 0 asks for all. It is rendered after the
     prefix."""
     cache_key: str = ""
-    is_kept: bool = True
+    is_lasting: bool = True
     """The same entries will share a prompt in later turns."""
 
 
@@ -138,7 +138,7 @@ def judging_request(
         system,
         content,
         options,
-        is_stable=memory_first and options.is_kept,
+        is_lasting=memory_first and options.is_lasting,
         frame_chars=frame,
     )
 
@@ -149,13 +149,13 @@ def make_judging_request(
     content: tuple[str, str],
     options: PromptOptions,
     *,
-    is_stable: bool,
+    is_lasting: bool,
     frame_chars: int,
     questions: tuple[str, ...] = (),
 ) -> Request:
     """Build a judging request from its rendered parts.
 
-    is_stable: the first part is the same in later turns.
+    is_lasting: the first part is the same in later turns.
     frame_chars: what separate prompts would repeat per judgment.
     questions: codes of the questions that share the prompt; empty: one turn.
     """
@@ -167,8 +167,8 @@ def make_judging_request(
         model=model.name,
         system=system,
         content=content,
-        stable_parts=1 if is_stable else 0,
-        prefix_ttl_s=model.prefix_ttl_s if is_stable else 0,
+        stable_parts=1 if is_lasting else 0,
+        prefix_ttl_s=model.prefix_ttl_s if is_lasting else 0,
         reply_ids=tuple(sorted(entry.code_id for entry in entries)),
         reply_questions=questions,
         max_output_tokens=options.max_output_tokens,

@@ -96,7 +96,7 @@ def questions_request(
         system,
         (pack, question_text),
         options,
-        is_stable=options.is_kept,
+        is_lasting=options.is_lasting,
         frame_chars=_repeated_chars(
             len(entries) * len(turn_texts), len(turn_texts), frame, prompt_size
         ),

@@ -60,6 +60,18 @@ class DecisionForm(StrEnum):
     """How much it is needed, on five levels; the expected value is the score."""
 
 
+class DecisionWire(StrEnum):
+    """The shapes of requests to decision models (`providers.decision_wires`).
+
+    Each is also the provider's name of any server that speaks it.
+    """
+
+    DECISIONS = "decisions"
+    """OpenAI's: a list of questions, and of answers in their order."""
+    SYSTEM_ONE = "systemone"
+    """TypeSafe's: questions and answers by name."""
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """One prompt for one model, in the vendors' common terms; each dialect renders it its own
     way."""
@@ -91,8 +103,12 @@ class Request(Struct, frozen=True, kw_only=True):
     """An upper bound of the input tokens (chars / 2.5), reserved in limits and budget before the
     send."""
     cache_key: str = ""
+    """Calls with the same key begin with the same bytes: a host routes them to the same prefix
+    cache. Empty: none."""
     reasoning: str = ""
+    """The reasoning effort to ask for; empty: the model's default."""
     temperature: float | None = None
+    """None: not sent, since the model takes none or its default is wanted."""
     candidates: int = 0
     """Judgments this call returns: one per memory or, if questions share the prompt, per memory and
     question."""
@@ -179,6 +195,7 @@ class Capability(Struct, frozen=True, kw_only=True):
     reply_form: ReplyForm = ReplyForm.JSON_SCHEMA
     """The strongest form that gave a readable reply."""
     without: tuple[str, ...] = ()
+    """Request fields that the host refuses; `decisions`: it has no decisions route."""
     reports_usage: bool = True
     reports_cached_tokens: bool = False
     context_tokens: Limit | None = None

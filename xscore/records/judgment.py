@@ -186,7 +186,7 @@ class ClaimState(StrEnum):
 class ClaimResult(Struct, frozen=True):
     """Result of claiming a pack."""
 
-    share: ClaimState
+    state: ClaimState
     known: Mapping[str, Judgment]
     """Its contents judged in the meantime, by content hash; reasons come only from a server."""
 
@@ -366,15 +366,15 @@ class PlacedBy(StrEnum):
 class FillRules(Struct, frozen=True, kw_only=True):
     """How many places near memories fill, and which (decision 0036)."""
 
-    to: int = 13
-    """Places that are filled up to."""
+    target_places: int = 13
+    """Fill up to this many places."""
     share: float = 0.5
     """Share of the threshold that a memory needs to be filled in."""
-    beside: int = 3
-    """Places for tests, documents and text: that near ones fill, or that what passed takes from
-    near code."""
-    beside_share: float = 0.8
-    """Share of the best score that those need to be filled in."""
+    other_kinds: int = 3
+    """At most this many places go to tests, documents and text: near ones that fill them, or those
+    that passed, where near code could fill them."""
+    other_kinds_share: float = 0.8
+    """Share of the best score that a test, document or text needs to be filled in."""
 
 
 FILL = FillRules()

@@ -102,9 +102,9 @@ class PackQueue:
         ours: list[ClaimedPack] = []
         free: list[Pack] = []
         for opened, claimed in zip(packs, claims, strict=True):
-            if claimed.share is ClaimState.OURS:
+            if claimed.state is ClaimState.OURS:
                 ours.append(ClaimedPack(opened, claimed))
-            elif claimed.share is ClaimState.FREE:
+            elif claimed.state is ClaimState.FREE:
                 free.append(opened.pack)
             else:
                 # Another process is judging it now. It is not waited for: it may be judged, or
@@ -132,7 +132,7 @@ class PackQueue:
         for (pack, hashes), claimed in zip(batch, claims, strict=True):
             if _is_judged(pack, claimed):
                 judged.append((pack, claimed))
-            elif claimed.share is ClaimState.OURS:
+            elif claimed.state is ClaimState.OURS:
                 # Its judge was killed or gave it up: it is judged like any other.
                 self._waiting.append(pack)
             else:
@@ -224,7 +224,7 @@ class _ClaimsByStore:
             results = await claims.claim(list(packs_by_place.values()), at_most=at_most)
             result_at |= zip(packs_by_place, results, strict=True)
             # Both stores share one limit.
-            claimed_here = sum(result.share is ClaimState.OURS for result in results)
+            claimed_here = sum(result.state is ClaimState.OURS for result in results)
             at_most = max(0, at_most - claimed_here)
         return [result_at[place] for place in range(len(packs))]
 

@@ -59,11 +59,11 @@ async def fan_out(
     unsent: the results of a unit that is not started because of a stop.
     An error in `work_on` cancels the rest and is raised after the earlier batches.
     """
-    line = _WorkQueue(units)
+    queue = _WorkQueue(units)
     results: asyncio.Queue[Sequence[R] | None] = asyncio.Queue()
 
     async def work() -> None:
-        while (unit := await line.take()) is not None:
+        while (unit := await queue.take()) is not None:
             follow_ups: Sequence[U] = ()
             try:
                 if stop.cause is None:
@@ -71,11 +71,13 @@ async def fan_out(
                 else:
                     batch = unsent(unit)
             finally:
-                line.done(follow_ups)
+                # Also after an error: others would wait for its follow-ups for ever.
+                queue.done(follow_ups)
             results.put_nowait(batch)
 
     tasks = [asyncio.create_task(work()) for _ in range(workers)]
     finished = asyncio.gather(*tasks)
+    # A None behind the last results ends the loop below, also when a worker has failed.
     finished.add_done_callback(lambda _: results.put_nowait(None))
     try:
         while (batch := await results.get()) is not None:
@@ -105,9 +107,9 @@ class _WorkQueue(Generic[U]):
                 return unit
             if not self._busy:
                 return None
-            news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(news)
-            await news
+            wake_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(wake_up)
+            await wake_up
 
     def done(self, follow_ups: Sequence[U]) -> None:
         """Mark a unit done and queue its follow-ups; wake as many idle workers."""
@@ -116,9 +118,11 @@ class _WorkQueue(Generic[U]):
         if self._again or self._busy:
             wake = len(follow_ups)
         else:
+            # The last busy worker is done and nothing is queued: wake every idle worker, so that
+            # each sees the end.
             wake = len(self._idle)
         while wake > 0 and self._idle:
-            news = self._idle.popleft()
-            if not news.done():
-                news.set_result(None)
+            wake_up = self._idle.popleft()
+            if not wake_up.done():
+                wake_up.set_result(None)
                 wake -= 1

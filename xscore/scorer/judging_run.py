@@ -24,7 +24,7 @@ class JudgingRun(Struct):
     turn_text: str
     priors: Mapping[str, float]
     """By content hash of the memory."""
-    waiting: PackQueue
+    queue: PackQueue
     rule: GiveUpRule
     too_long: tuple[float, str] = (inf, "")
     """Tokens of the shortest request that the host found too long, and its words."""

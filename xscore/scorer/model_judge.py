@@ -124,7 +124,7 @@ class ModelJudge:
         workers = max(1, min(self._plan.concurrency, len(candidates)))
         run = self._run(turn, packs, workers=workers)
         missing = {member.content_hash for pack in packs for member in pack.members}
-        units: Iterator[WorkUnit] = iter(run.waiting.next_units())
+        units: Iterator[WorkUnit] = iter(run.queue.next_units())
         batches = fan_out(
             units,
             lambda unit: self._work_on(run, unit),
@@ -195,26 +195,26 @@ class ModelJudge:
     async def _claim_packs(self, run: JudgingRun) -> UnitResult:
         """Claim the next packs; return what others have judged of them, the rest, and after it the
         next claim."""
-        packs = run.waiting.take_next()
+        packs = run.queue.take_next()
         if not packs:
-            judged = await run.waiting.check_deferred()
-            return self._take_judged(run, judged), run.waiting.next_units()
+            judged_by_others = await run.queue.check_deferred()
+            return self._take_judged(run, judged_by_others), run.queue.next_units()
         texts = self._plan.texts([member for pack in packs for member in pack.members])
         opened: list[OpenedPack] = []
         for pack in packs:
             pieces = self._prompts.pieces_of(pack, texts)
             opened.append(OpenedPack(pack, pieces, run.contents(pack, pieces)))
-        claimed = await run.waiting.claim(opened)
-        judged = []
+        claimed = await run.queue.claim(opened)
+        complete: list[tuple[Pack, ClaimResult]] = []
         ours: list[ClaimedPack] = []
         for unit in claimed:
             if unit.is_judged:
-                judged.append((unit.opened.pack, unit.claimed))
+                complete.append((unit.opened.pack, unit.claimed))
             else:
                 ours.append(unit)
         # The next claim comes after these packs: claiming further ahead would keep them from other
         # processes.
-        return self._take_judged(run, judged), [*ours, *run.waiting.next_units()]
+        return self._take_judged(run, complete), [*ours, *run.queue.next_units()]
 
     def _take_judged(
         self, run: JudgingRun, packs: Sequence[tuple[Pack, ClaimResult]]
@@ -249,7 +249,7 @@ class ModelJudge:
             done = {judgment.content_hash for judgment in elsewhere}
             self.judged_elsewhere |= done
             self._release(run, done)
-            # No longer a kept pack: a prompt with fewer members is none that lasts.
+            # No longer a lasting pack: a prompt with fewer members does not last.
             pack = Pack(pack.id, tuple(members))
             pieces = tuple(piece for piece in pieces if piece.memory not in done)
         known_judgments = self._known_results(pieces, claimed)
@@ -414,7 +414,7 @@ class ModelJudge:
         if isinstance(unit, ClaimedPack):
             packs = [unit.opened.pack]
         else:
-            packs = run.waiting.drain()
+            packs = run.queue.drain()
         unjudged: list[JudgingResult] = []
         for pack in packs:
             for member in pack.members:

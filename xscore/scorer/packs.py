@@ -98,7 +98,7 @@ class Pack(Struct, frozen=True):
 
     id: str
     members: tuple[Candidate, ...]
-    is_kept: bool = False
+    is_lasting: bool = False
     """It will be the same in later turns, so that its prompt begins with the same bytes."""
 
 
@@ -114,7 +114,7 @@ def packs_to_send(
     if profile.is_independent:
         return filled_packs(misses, profile)
     if profile.is_plain:
-        return [Pack("", (miss,), is_kept=True) for miss in misses]
+        return [Pack("", (miss,), is_lasting=True) for miss in misses]
     sizes = Counter(pack for pack, _ in slots.values())
     grouped: dict[str, list[Candidate]] = {}
     loose: list[Candidate] = []
@@ -129,11 +129,10 @@ def packs_to_send(
             loose.extend(members)
         else:
             members.sort(key=lambda member: slots[member.id][1])
-            complete.append(Pack(pack, tuple(members), is_kept=True))
+            complete.append(Pack(pack, tuple(members), is_lasting=True))
     of_user, of_repository = _own_and_others(loose)
-    return (
-        complete + throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
-    )
+    throwaway = throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
+    return complete + throwaway
 
 
 def _own_and_others(

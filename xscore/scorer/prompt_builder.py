@@ -30,6 +30,7 @@ from xscore.prompts.suspicion import is_suspicious
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
+from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairRung, memory_pieces
@@ -62,13 +63,7 @@ class PromptLayout(Struct, frozen=True):
         return self.name_questions is not None
 
 
-def _read_chat_reply(text: str, ids: Collection[str]) -> ParsedReply:
-    from xscore.scorer.chat_replies import parse_reply  # decision models answer in other words
-
-    return parse_reply(text, ids)
-
-
-ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, _read_chat_reply)
+ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, parse_reply)
 
 
 # fmt: off
@@ -93,9 +88,8 @@ def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
     if not 0 <= size <= len(PROMPT_IDS):
         raise ValueError(f"a pack holds 0..{len(PROMPT_IDS)} memories, not {size}")
     key = blake2b(secret, digest_size=32).digest()
-    first = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest()) % max(
-        1, size
-    )
+    number = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest())
+    first = number % max(1, size)
     codes = sorted(PROMPT_IDS[:size])
     return tuple(codes[first:] + codes[:first])
 
@@ -164,11 +158,11 @@ class PromptBuilder(Struct, frozen=True):
         if together:
             name = pack.id or together[0].content_hash[:16]
             whole_memories = sum(not piece.is_part for piece in todo)
-            is_all = pack.is_kept and whole_memories == len(pack.members)
-            prompts.append(PackPrompt(name, tuple(together), is_kept=is_all))
+            is_all = pack.is_lasting and whole_memories == len(pack.members)
+            prompts.append(PackPrompt(name, tuple(together), is_lasting=is_all))
         for piece in apart:
             name = f"w_{piece.content_hash[:16]}"
-            prompts.append(PackPrompt(name, (piece,), is_kept=pack.is_kept))
+            prompts.append(PackPrompt(name, (piece,), is_lasting=pack.is_lasting))
         return prompts
 
     def _is_apart(self, pack: Pack, piece: MemoryPiece) -> bool:
@@ -202,7 +196,7 @@ class PromptBuilder(Struct, frozen=True):
             max_output_tokens,
             reasons_from=self.reasons_from,
             cache_key=prompt.pack,
-            is_kept=prompt.is_kept,
+            is_lasting=prompt.is_lasting,
         )
 
     def entries(self, prompt: PackPrompt) -> list[PackEntry]:
@@ -259,13 +253,8 @@ def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
             scores[name] = score
         elif name in answers:
             void += 1
-    return ParsedReply(
-        scores,
-        {},
-        foreign=len(answers.keys() - set(ids)),
-        void=void,
-        refused=frozenset(refused),
-    )
+    foreign = len(answers.keys() - set(ids))
+    return ParsedReply(scores, {}, foreign=foreign, void=void, refused=frozenset(refused))
 
 
 def _score(value: object) -> float | None:
@@ -287,7 +276,7 @@ def chat_layout(rubric: Rubric) -> PromptLayout:
     return PromptLayout(
         rubric.version(),
         partial(judging_request, rubric=rubric),
-        _read_chat_reply,
+        parse_reply,
         system=rubric.text,
     )
 

@@ -161,7 +161,7 @@ class PackPrompt(Struct, frozen=True):
     """Names the prompt: deals its ids and routes its prefix."""
     pieces: tuple[MemoryPiece, ...]
     rung: RepairRung = RepairRung.PACK
-    is_kept: bool = False
+    is_lasting: bool = False
     """Another turn would ask about the same pieces under the same name."""
 
     @property

@@ -27,7 +27,7 @@ class ParsedReply(Struct, frozen=True):
     foreign: int = 0
     """Ids that were not asked for; void."""
     void: int = 0
-    """Values that are not integers 0..100, or ids given twice with different values."""
+    """Values that are not a valid score, or ids given twice with different values."""
     repaired: bool = False
     """The reply was not JSON as it stood."""
     refused: frozenset[str] = frozenset()
@@ -45,7 +45,7 @@ class ReplyFaults(Struct):
     foreign: int = 0
     """Scores for ids that were not asked for."""
     void: int = 0
-    """Scores that are not integers 0..100, or given twice with different values."""
+    """Values that are not a valid score, or scores given twice with different values."""
     asked_again: int = 0
     """Prompts sent for pieces that an earlier one left without a score."""
 

@@ -105,7 +105,7 @@ def _check_fallback(fallback: Path, user_data_dir: Path) -> None:
     """Raise StoreUntrusted unless the store in the user's own folder is this user's."""
     opening.refuse_links(fallback)
     if not opening.is_trusted(fallback, user_data_dir=user_data_dir):
-        raise opening.untrusted_error(fallback / STORE_FILE)
+        raise opening.untrusted_error(fallback / STORE_FILE, user_data_dir)
 
 
 def _check_owner(

@@ -15,6 +15,7 @@ lose a note that the disk did not have yet; `xscore store trust` then accepts th
 
 import os
 import sqlite3
+import stat
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -60,12 +61,26 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
         if _is_foreign(journal, path, user_data_dir):
             raise StoreUntrusted(
                 f"{journal} was not left by one of your own xscore processes: it may have come with"
-                " an archive or a backup",
+                f" an archive or a backup{user_secret.explain_lost_marks(user_data_dir)}",
                 hint=(
                     "If you put it there, accept it with `xscore store trust`. Otherwise `xscore"
-                    " store rebuild` sets store and journal aside and makes a new store."
+                    " store rebuild` sets store and journal aside and makes a new store, with the"
+                    " rows of yours without the journal."
                 ),
             )
+
+
+def has_unusable_journal(path: Path, user_data_dir: Path) -> bool:
+    """Whether beside the store at `path` lies a journal of others, or what is no file at all."""
+    for suffix in JOURNALS:
+        with suppress(OSError):
+            if not stat.S_ISREG(Path(f"{path}{suffix}").lstat().st_mode):
+                return True
+    try:
+        refuse_foreign_journal(path, user_data_dir)
+    except StoreUntrusted:
+        return True
+    return False
 
 
 def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path) -> None:

@@ -142,16 +142,17 @@ def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Conn
         if secret is None or not _is_marked(
             path, secret, database.untrusted_meta_value(connection, "store_id")
         ):
-            raise untrusted_error(path)
+            raise untrusted_error(path, user_data_dir)
 
     return connect_store(path, keys, create=False, check=refuse_foreign_id)
 
 
-def untrusted_error(path: Path) -> StoreUntrusted:
+def untrusted_error(path: Path, user_data_dir: Path) -> StoreUntrusted:
     """Return the error for a store that this user neither made nor accepted where it is."""
     return StoreUntrusted(
         f"the store at {path} was not made by you at this place: it came with a copy of the"
-        " repository, or the repository was moved",
+        " repository, or the repository was moved"
+        f"{user_secret.explain_lost_marks(user_data_dir)}",
         hint=(
             "If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside"
             " and makes a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."

@@ -57,7 +57,9 @@ def open_database(
     Raises StoreUntrusted,
     StoreDamaged, StoreError, and UsageError where a store would make the home folder a project.
     """
-    notes = _take_over_earlier_store(root, user_data_dir)
+    damage = user_secret.set_damaged_aside(user_data_dir)
+    notes = [damage] if damage else []
+    notes += _take_over_earlier_store(root, user_data_dir)
     if not (create or opening.has_store(root.store_dir)):
         connection = opening.open_empty_store()
         keys = opening.key_source(user_data_dir)

@@ -56,7 +56,7 @@ def open_snapshot(
             if not (
                 trust or opening.is_trusted(store_dir, user_data_dir=user_data_dir, copy=copy)
             ):
-                raise opening.untrusted_error(path)
+                raise opening.untrusted_error(path, user_data_dir)
         else:
             opening.create_scratch(copy, "", None).rename(copy)
         connection = opening.connect_store(copy, keys)

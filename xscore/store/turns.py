@@ -144,6 +144,7 @@ def begin_turn(
         connection.execute(
             f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
         )
+        # Not the user's own work: neither the session nor the latest turn moves on.
         if start.command == BACKGROUND:
             return identifier
         if turn.continues:
@@ -207,7 +208,7 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     receipt: str
     """JSON."""
     answer: str | None
-    verdict: SelectionOutcome
+    selection_outcome: SelectionOutcome
     figures: TurnFigures | None = None
     has_evidence: bool = True
     """The answer rests on kept memories other than past answers; without any it becomes no
@@ -233,7 +234,7 @@ def finish_turn(
             _save_figures(connection, turn_id, end.figures)
         if end.isolated:
             return
-        _record_use(connection, turn_id, end.verdict, now=now)
+        _record_use(connection, turn_id, end.selection_outcome, now=now)
         query = "SELECT thread, task, context FROM turn WHERE id = ?"
         thread, task, stored_context = connection.execute(query, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
@@ -241,7 +242,7 @@ def finish_turn(
             connection,
             TurnContext.from_json(stored_context),
             f"{task}\n{clean}",
-            end.verdict.accepted,
+            end.selection_outcome.accepted,
         )
         context = replace(context, has_evidence=end.has_evidence)
         if stored_context != "{}":
@@ -257,17 +258,21 @@ def finish_turn(
 
 
 def _record_use(
-    connection: sqlite3.Connection, turn_id: str, verdict: SelectionOutcome, *, now: float
+    connection: sqlite3.Connection,
+    turn_id: str,
+    selection_outcome: SelectionOutcome,
+    *,
+    now: float,
 ) -> None:
-    kept = list(verdict.accepted)
+    kept = list(selection_outcome.accepted)
     count_use(connection, kept, now=now)
     emit_event(
         connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept}
     )
     decision = {
-        "words": verdict.words,
+        "words": selection_outcome.words,
         "accepted": len(kept),
-        "rejected": dict(verdict.rejected),
+        "rejected": dict(selection_outcome.rejected),
     }
     emit_event(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
 

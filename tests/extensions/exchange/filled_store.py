@@ -40,8 +40,8 @@ def fill(store: Store) -> None:
         failures.record_failure(store, text=f"boom {number}", seen_at=float(number))
     turn = Turn(task="do it", thread="s_1")
     identifier = begin(store, turn, "tk", now=4.0)
-    verdict = SelectionOutcome((memory.id, function("f").id), {})
-    finish(store, identifier, "done", verdict=verdict, now=5.0)
+    selection_outcome = SelectionOutcome((memory.id, function("f").id), {})
+    finish(store, identifier, "done", selection_outcome=selection_outcome, now=5.0)
 
 
 def export_lines(store: Store, choice: MemoryFilter) -> Iterator[str]:

@@ -72,7 +72,7 @@ async def claim(server: SharedServer, *contents: str, runner: str = "one") -> st
     results = await server.claim(
         TURN, [[content] for content in contents], at_most=99, runner=runner, lease_s=30
     )
-    return "".join(result.share.value[0] for result in results)
+    return "".join(result.state.value[0] for result in results)
 
 
 async def refused(request: Awaitable[object]) -> SharedUnavailable:
@@ -91,7 +91,7 @@ async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
 
 
 async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
-    """An older xscore is told both numbers and how to go on."""
+    """An older xscore names both numbers, and how to go on."""
     await claim(machine(), "a")
     do(url, "UPDATE xscore.version SET number = 9")
     error = await refused(machine().check())
@@ -217,7 +217,7 @@ async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(
             mine = [
                 c
                 for c, result in zip(contents, results, strict=True)
-                if result.share is ClaimState.OURS and not result.known
+                if result.state is ClaimState.OURS and not result.known
             ]
             for content in mine:
                 assert owners.setdefault(content, runner) == runner

@@ -97,11 +97,11 @@ async def test_what_one_was_paid_for_the_other_finds(
     first, second = await open_machine_store("here"), await open_machine_store("there")
     async with first.claims() as claims:
         (ours,) = await claims.claim([["a", "b"]], at_most=1)
-        assert ours.share is ClaimState.OURS
+        assert ours.state is ClaimState.OURS
         await first.judge("a", "b")
     async with second.claims() as claims:
         (paid, unpaid) = await claims.claim([["a", "b"], ["c"]], at_most=2)
-        assert paid.share is ClaimState.OURS
+        assert paid.state is ClaimState.OURS
         assert {content: judgment.score for content, judgment in paid.known.items()} == {
             "a": 0.5,
             "b": 0.5,
@@ -119,13 +119,13 @@ async def test_nobody_pays_for_what_another_pays_for(
         async with first.claims() as claims:
             await claims.claim([["a"], ["b"]], at_most=2)
             assert [
-                result.share for result in await second_claims.claim([["a"], ["b"]], at_most=2)
+                result.state for result in await second_claims.claim([["a"], ["b"]], at_most=2)
             ] == [ClaimState.THEIRS] * 2
             with closing(sqlite3.connect(second.path)) as connection:
                 await until(
                     lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,)
                 )
-        assert [result.share for result in await second_claims.claim([["b"]], at_most=2)] == [
+        assert [result.state for result in await second_claims.claim([["b"]], at_most=2)] == [
             ClaimState.OURS
         ]
 
@@ -147,7 +147,7 @@ async def test_claims_hold_while_their_runner_shows_life(
                 for _ in range(15):
                     begun = time.monotonic()
                     await asyncio.sleep(lease_s / 12)
-                    shares.append((await second_claims.claim(pack, at_most=1))[0].share)
+                    shares.append((await second_claims.claim(pack, at_most=1))[0].state)
                     steps_s.append(time.monotonic() - begun)
             # A machine that holds up this test for so long holds up the heartbeats, too.
             attempt.needs(max(steps_s) < lease_s / 4, f"a step took {max(steps_s):.1f} s")
@@ -200,7 +200,7 @@ async def test_without_the_server_the_local_store_goes_on(
         async with machine_store.claims() as claims:
             for content in "abc":
                 (result,) = await claims.claim([[content]], at_most=1)
-                assert result.share is ClaimState.OURS
+                assert result.state is ClaimState.OURS
                 await machine_store.judge(content)
         await machine_store.through.aclose()
         assert machine_store.stored() == {"a": "why a", "b": "why b", "c": "why c"}
@@ -244,7 +244,7 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
         async with machine_store.claims() as claims:
             for content in "abc":
                 (result,) = await claims.claim([[content]], at_most=1)
-                assert result.share is ClaimState.OURS and link.is_unavailable == (
+                assert result.state is ClaimState.OURS and link.is_unavailable == (
                     content != "a"
                 )
                 await machine_store.judge(content)

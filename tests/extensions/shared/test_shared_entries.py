@@ -88,6 +88,6 @@ async def test_damage_at_the_server_is_not_believed(
         async with through.claims("turn", JUDGE) as claims:
             for content in ("a", "b"):
                 (result,) = await claims.claim([[content]], at_most=1)
-                assert (result.share, dict(result.known)) == (ClaimState.OURS, {})
+                assert (result.state, dict(result.known)) == (ClaimState.OURS, {})
     (once,) = notes
     assert "does not fit its checksum" in once

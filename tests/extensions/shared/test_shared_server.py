@@ -32,7 +32,7 @@ async def claim(
 
 def shares(results: Sequence[ClaimResult]) -> str:
     """Return who owns each pack, by first letter."""
-    return "".join(result.share.value[0] for result in results)
+    return "".join(result.state.value[0] for result in results)
 
 
 async def test_the_first_to_claim_pays(server: SharedServer) -> None:

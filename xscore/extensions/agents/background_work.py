@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
+from xscore.extensions.extraction.session_end import extract_sessions
 from xscore.extensions.learning.tidying import is_due, tidy
 from xscore.pipeline.assembly import with_cap
 from xscore.pipeline.build import Pipeline
@@ -27,7 +28,7 @@ from xscore.pipeline.known_hosts import remember_host
 from xscore.pipeline.live_judging import judge_pool, open_judge
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform import database, money
@@ -157,9 +158,6 @@ class BackgroundWork:
         if not unread:
             return
         self._sessions_tried |= {(session.thread, session.last_at) for session in unread}
-        # Few sessions are over when this process looks.
-        from xscore.extensions.extraction.session_end import extract_sessions
-
         self._lease.say("reading sessions that are over")
         async with self._pipeline() as pipeline:
             settings = pipeline.parts.settings
@@ -316,17 +314,19 @@ class BackgroundWork:
             connection = pipeline.store.connection
             parts = _within_caps(parts, run_id, now=self._clock())
             parts, turn = turn_to_continue(parts, turn_id, answer=False, even_done=True)
-            opened = open_turn(
+            prepared = prepare_turn(
                 parts, replace(turn, continues=""), Stopwatch(), continues_session=False
             )
-            changed = tuple([miss for miss in opened.pool.misses if miss.updated_at > asked_at])
+            changed = tuple(
+                [miss for miss in prepared.pool.misses if miss.updated_at > asked_at]
+            )
             if not (changed and parts.judge.stored):
                 return True
             self._lease.say(
                 f"judging {counted(len(changed), 'changed memory', 'changed memories')}"
             )
             narrowed = replace(
-                opened, pool=replace(opened.pool, candidates=changed, misses=changed)
+                prepared, pool=replace(prepared.pool, candidates=changed, misses=changed)
             )
             async with parts.open_resources(run_id) as resources:
                 judge = await open_judge(parts.judge, resources, narrowed)

@@ -6,7 +6,7 @@ from xscore.cli.flags import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS
 from xscore.extensions.agents.hook_run import answer_hook
 from xscore.extensions.agents.tool_call import AFTER, BEFORE, CLIENTS
-from xscore.extensions.agents.tool_gate import run_tool_hook
+from xscore.extensions.agents.tool_gate import answer_tool_hook_or_return_failure
 
 
 @command()
@@ -25,5 +25,5 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     """
     data = b""
     if client and event in (BEFORE, AFTER):
-        data = run_tool_hook(event, client)
+        data = answer_tool_hook_or_return_failure(event, client)
     return answer_hook(event, client or "", flags.overrides, flags.names, data=data)

@@ -33,7 +33,7 @@ class HookCall(Struct):
     """The message as the agent wrote it."""
     say: Callable[[str], None]
     """Adds a text to the agent's context."""
-    said: tuple[str, ...] = ()
+    added_texts: tuple[str, ...] = ()
     """Texts that were added, and are not repeated in this session."""
     brief: SessionBrief | None = None
     """What the session has got of earlier work, if this call adds to it."""
@@ -50,14 +50,14 @@ class HookCall(Struct):
         """Whether xscore works here: in a repository, or in a folder with a store."""
         return self.root.is_git or has_store(self.root.store_dir)
 
-    def add(self, *texts: str) -> None:
+    def answer(self, *texts: str) -> None:
         """Add texts to the agent's context, each unless this session has it already."""
         fresh = [text for text in texts if text]
         if self.thread and fresh:
             state = read_hook_state(self.state_file)
             fresh = [text for text in fresh if not was_given(state, self.thread, text)]
         if fresh:
-            self.said = tuple(fresh)
+            self.added_texts = tuple(fresh)
             self.say("\n".join(fresh))
 
     def wake(self, *, judges_changes: bool = False) -> None:

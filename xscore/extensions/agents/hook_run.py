@@ -30,7 +30,7 @@ from xscore.extensions.agents.hook_protocols import (
 )
 from xscore.extensions.agents.tool_call import BEFORE, CLIENTS
 from xscore.platform.database import has_older_header
-from xscore.platform.errors import StoreUntrusted, UsageError
+from xscore.platform.errors import StoreUntrusted, UsageError, find_xscore_error
 from xscore.platform.git import kill_git
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
 from xscore.platform.text import escape_controls, one_line
@@ -93,7 +93,7 @@ def answer_hook(
     run = _HookRun(event, client, overrides or {}, names or {}, data)
     error = _error_of(run.answer)
     run.watchdog.stop()
-    run.add(run.advice(error))
+    run.answer_with(run.advice(error))
     if error is not None:
         run.fail(error)
     return 0
@@ -207,16 +207,10 @@ class _HookRun(Struct):
     def answer(self) -> None:
         """Read the message, run the event, and write what it adds."""
         root = find_root(Path())
+        # Set as soon as it can be guessed, and again when more is known: the watchdog may need it
+        # at any point.
         self.state_file = hook_state_file(root, user_data_dir(None))
-        if self.event == BEFORE:
-            # With a client the gate has answered; it may deny only in a form that the agent knows.
-            raise UsageError(
-                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
-            )
-        if self.event not in EVENTS:
-            raise UsageError(
-                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
-            )
+        self._check_event()
         asked_at = time.monotonic()
         self.data = self.data or read_input()
         message = read_message(self.data)
@@ -235,13 +229,21 @@ class _HookRun(Struct):
         if session:
             thread = thread_name(self.client, session)
         self.call = HookCall(
-            message, self.client, thread, root, loaded, self.state_file, self.data, self.add
+            message,
+            self.client,
+            thread,
+            root,
+            loaded,
+            self.state_file,
+            self.data,
+            self.answer_with,
         )
         if has_older_header(root.store_file, opening.SCHEMA):
             # first: if time runs out during the migration, it is finished there.
             self.call.wake()
         problem = event_function(self.event)(self.call)
-        self.add("")
+        # Answer now, even with nothing; later answers are ignored.
+        self.answer_with("")
         failure = None
         if problem:
             failure = describe_failure(self.event, problem, at=time.time())
@@ -249,17 +251,28 @@ class _HookRun(Struct):
             self.state_file,
             failure=failure,
             session=thread,
-            texts=self.call.said,
+            texts=self.call.added_texts,
             brief=self.call.brief,
         )
+
+    def _check_event(self) -> None:
+        """Raise UsageError for an event that is not answered here."""
+        if self.event == BEFORE:
+            # With --client, the gate has already answered; without it we do not know the agent's
+            # form of a denial.
+            raise UsageError(
+                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
+            )
+        if self.event not in EVENTS:
+            raise UsageError(
+                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
+            )
 
     def advice(self, error: BaseException | None) -> str:
         """Return what to tell the agent about a store that is refused, once a day; empty for any
         other error."""
         if error is None or self.event not in _ADVISED or self.state_file is None:
             return ""
-        from xscore.cli.failures import find_xscore_error  # few hooks fail
-
         is_refused = isinstance(find_xscore_error(error), StoreUntrusted)
         if is_refused and may_advise(self.state_file, now=time.time()):
             return REFUSED
@@ -286,7 +299,7 @@ class _HookRun(Struct):
         latest = max(LATEST_S, agents.hook_deadline_s + GRACE_S)
         return STARTED_AT + min(latest, agents.hook_deadline_s + GRACE_S * self.slowness)
 
-    def add(self, text: str) -> None:
+    def answer_with(self, text: str) -> None:
         """Answer with a text that joins the agent's context; later answers are ignored.
 
         An empty one adds nothing.
@@ -295,7 +308,7 @@ class _HookRun(Struct):
 
     def _end_in_time(self) -> None:
         notice = self.call.notice if self.call else ""
-        self.add(notice)
+        self.answer_with(notice)
         if not notice:
             self._write_failure("it took too long, so nothing was added")
 

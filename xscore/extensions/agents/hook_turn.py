@@ -50,7 +50,7 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
                 return None
 
             def deliver(answer: Answer) -> None:
-                call.add(*_added(call, pipeline.store, answer))
+                call.answer(*_added(call, pipeline.store, answer))
 
             options = TurnOptions(
                 answer=False,
@@ -68,12 +68,14 @@ def run_hook_turn(call: HookCall, task: str) -> Answer | None:
 def _added(call: HookCall, store: Store, answer: Answer) -> tuple[str, str]:
     """Return a prompt's brief of earlier work, and its code."""
     spoken, _ = split_spoken(answer.selected)
-    brief = _told(call, store, answer, spoken) if spoken else ""
+    brief = _brief_text(call, store, answer, spoken) if spoken else ""
     room = call.settings.agents.hook_max_chars - size_of(brief) - 1
     return brief, render_from_store(store, without_spoken(answer), max_chars=room)
 
 
-def _told(call: HookCall, store: Store, answer: Answer, spoken: Sequence[Selected]) -> str:
+def _brief_text(
+    call: HookCall, store: Store, answer: Answer, spoken: Sequence[Selected]
+) -> str:
     """Return the session's brief of earlier work, and record that it was given."""
     when = call.settings.agents.memory
     if when == "off":

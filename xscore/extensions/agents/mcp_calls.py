@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from anyio import CancelScope
 
-from xscore.cli.failures import find_xscore_error
-from xscore.platform.errors import XscoreError
+from xscore.platform.errors import XscoreError, find_xscore_error
 
 Result = TypeVar("Result")
 Report = Callable[[float, float | None, str], None]
@@ -58,6 +57,7 @@ class CallThread(Generic[Result]):
             with self._lock:
                 self._call.is_cancelled = True
                 self._stop()
+            # Without the shield the scope that was cancelled would end this wait at once.
             with CancelScope(shield=True):
                 await asyncio.wait([self._outcome], timeout=CLOSING_S)
             raise

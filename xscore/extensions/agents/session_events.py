@@ -48,7 +48,7 @@ def at_session_start(call: HookCall) -> str:
                     filter(None, [_recap(call, store), _usual_choices(call, store)])
                 )
                 call.brief = replace(_session_brief(call), start_bytes=size_of(text))
-            call.add(*filter(None, [text, earlier, _waiting_facts(call, store)]))
+            call.answer(*filter(None, [text, earlier, _waiting_facts(call, store)]))
     call.wake()
     return ""
 

@@ -76,7 +76,7 @@ def note_failure(call: HookCall) -> str:
         _put_on_record(call, failed_call, ending, words, memory_id)
     memory = _stored_failure(call, failed_call, ending, memory_id)
     if memory is not None and memory.details.resolution:
-        call.add(_what_helped(memory))
+        call.answer(_what_helped(memory))
     return ""
 
 
@@ -133,7 +133,7 @@ def _was_edited_meanwhile(root: RepositoryRoot, ending: Ending) -> bool:
     began_ago_s = time.monotonic() - STARTED_AT + ending.lasted_s + CLOCK_STEP_S
     began_ns = time.time_ns() - int(began_ago_s * 1e9)
     for path in tracked_files(root.path)[:MOST_ENTRIES]:
-        with suppress(OSError, ValueError):  # it was removed, nobody knows when
+        with suppress(OSError, ValueError):  # removed, at an unknown time
             if (root.path / path).lstat().st_ctime_ns >= began_ns:
                 return True
     return False

@@ -47,7 +47,7 @@ _LATEST_S = 3
 """Seconds after which it ends: an agent waits 5."""
 
 
-def run_tool_hook(event: str, client: str) -> bytes:
+def answer_tool_hook_or_return_failure(event: str, client: str) -> bytes:
     """Answer a hook around a tool call and end the process, unless the call has failed: then return
     the message, which `tool_failures` takes."""
     try:
@@ -73,7 +73,7 @@ def run_tool_hook(event: str, client: str) -> bytes:
 
 
 def is_in_ci() -> bool:
-    """Whether a continuous integration runs this: nobody is there to ask why."""
+    """Whether this runs in continuous integration, where there is no user to ask."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -161,7 +161,7 @@ def has_failed(message: Message, client: str) -> bool:
 
 
 def note_success(message: Message, client: str) -> None:
-    """Note a call that has succeeded, where that says something of one that failed."""
+    """Note a call that succeeded, if that says something about an earlier failure."""
     call = tool_call(message, client)
     root = tree_with_failures(call.folder) if call else ""
     if call is None or not root or is_in_ci():

@@ -43,7 +43,7 @@ from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.known_hosts import REMEMBERED_S
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.question_list import (
     ConfirmedObserver,
     ListMemories,
@@ -136,19 +136,19 @@ class _AskListRun(Struct):
 
     async def go(self) -> None:
         parts = self.turns.parts
-        opened = open_turn(
+        first_turn = prepare_turn(
             parts,
             self._turn(self.questions[0], is_first=True),
             Stopwatch(),
             continues_session=False,
         )
         memories = ListMemories(
-            opened.pool.all_candidates, opened.pool.candidates, self.like.scope
+            first_turn.pool.all_candidates, first_turn.pool.candidates, self.like.scope
         )
         if parts.observer.can_confirm:
             self._confirm(memories)
-        for prepared in self._some_at_a_time(memories):
-            if not await self.turns.goes_on_after(partial(self._take, prepared)):
+        for questions in self._some_at_a_time(memories):
+            if not await self.turns.goes_on_after(partial(self._take, questions)):
                 return
 
     def _some_at_a_time(self, memories: ListMemories) -> Iterator[list[PreparedQuestion]]:
@@ -235,7 +235,9 @@ class _AskListRun(Struct):
     async def _ask(self, prepared: PreparedQuestion, judged: AbstractSet[str]) -> None:
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
         observer = ConfirmedObserver(self.turns.parts.observer)
-        answer = await self.turns.ask(turn, replace(self.options, judged=judged), observer)
+        answer = await self.turns.ask(
+            turn, replace(self.options, just_judged_hashes=judged), observer
+        )
         self.on_answer(prepared.question, answer)
 
     def _turn(self, question: Question, *, is_first: bool) -> Turn:

@@ -342,7 +342,7 @@ class ResultCollector:
     ) -> None:
         readings.judged.sort(key=itemgetter(0))
         for question, group in groupby(readings.judged, key=itemgetter(0)):
-            names = (self._keys[question], self._job.judge, 0)
+            key = (self._keys[question], self._job.judge, 0)
             judgments: list[Judgment] = []
             new: dict[str, Judgment] = {}
             in_parts = set[str]()
@@ -355,13 +355,13 @@ class ResultCollector:
                         in_parts.add(piece.memory)
             for memory in in_parts:
                 hashes = parts_of.get(memory, frozenset())
-                of_parts = read_judgments(connection, names, hashes)
+                of_parts = read_judgments(connection, key, hashes)
                 for hash_ in hashes & new.keys():
                     of_parts[hash_] = new[hash_]
                 # A memory has a score once all its parts have one, whichever batch brought them.
                 if hashes and len(of_parts) == len(hashes):
-                    judgments.append(_joined(connection, memory, of_parts, names))
-            insert_judgments(connection, judgments, names)
+                    judgments.append(_joined(connection, memory, of_parts, key))
+            insert_judgments(connection, judgments, key)
 
     @cached_property
     def _parts_of(self) -> Mapping[str, frozenset[str]]:
@@ -400,11 +400,11 @@ def _holds_part(prompt: PackPrompt) -> bool:
 
 
 def _joined(
-    connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey
+    connection: Connection, memory: str, parts: Mapping[str, Judgment], key: JudgmentKey
 ) -> Judgment:
     """Judge a memory by its best part; the reason of an earlier part is in the store."""
     best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda judgment: judgment.score)
-    reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(
+    reason = best.reason or read_reasons(connection, key, [best.content_hash]).get(
         best.content_hash, ""
     )
     return Judgment(memory, best.score, reason, prior=best.prior)

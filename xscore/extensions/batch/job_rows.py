@@ -237,7 +237,7 @@ def replan_without_text(
         pieces_by_text.setdefault(bool(piece.kind), []).append(piece)
     replanned = []
     for pieces in pieces_by_text.values():
-        replanned.append(replace(prompt, pieces=tuple(pieces), is_kept=False))
+        replanned.append(replace(prompt, pieces=tuple(pieces), is_lasting=False))
     numbers = add_prompts(connection, job_id, replanned)
     for new, has_text in zip(numbers, pieces_by_text, strict=True):
         connection.execute(
@@ -396,7 +396,7 @@ def _prompt_row(job_id: str, number: int, prompt: PackPrompt) -> tuple[object, .
         number,
         prompt.pack,
         prompt.rung.value,
-        int(prompt.is_kept),
+        int(prompt.is_lasting),
         written,
         checksum,
     )
@@ -427,11 +427,11 @@ def _question(job_id: str, row: tuple[int, str, str, str, int]) -> JobQuestion:
 
 
 def _prompt(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
-    number, pack, rung, is_kept, pieces, checksum = row
+    number, pack, rung, is_lasting, pieces, checksum = row
     with damage_if_invalid("what a job asks"):
         _verify_checksum(checksum, job_id, str(number), pack, pieces)
         parts = tuple(piece_without_text(*piece) for piece in json.loads(pieces))
-        return PackPrompt(pack, parts, RepairRung(rung), bool(is_kept))
+        return PackPrompt(pack, parts, RepairRung(rung), bool(is_lasting))
 
 
 def piece_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPiece:

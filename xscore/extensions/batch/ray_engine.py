@@ -265,7 +265,7 @@ class _RayRun(Struct):
 
     async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline) -> None:
         parts = self.parts
-        assert parts.judge.packed, "actors only ask models"
+        assert parts.judge.batches_memories, "actors only ask models"
         async with parts.open_resources(self.job) as resources:
             judge, _ = await with_probed_host(parts.judge, resources)
             context, chunks = await self.prepared(judge, resources, questions, deadline)
@@ -345,6 +345,7 @@ class _RayRun(Struct):
         await StoredJudgments(commits, clock=clock).writer(key, context.identity)(scored.kept)
         for call in scored.calls:
             usage.add(call)
+        # The actor has spent these within its own share of the caps: they are charged in any case.
         budget = turn_budget(commits, turn_id=self.job, caps=Caps(), clock=clock)
         await budget.settle(await budget.reserve(scored.charged_usd), scored.charged_usd)
         ended = next((miss for miss in scored.unjudged if miss.cause in ENDS_ALL), None)

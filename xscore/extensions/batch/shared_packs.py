@@ -173,9 +173,9 @@ class SharedPackJudge(Struct):
         shares = await _finish_all(claim.claim([hashes], at_most=1) for claim in claims)
         ours: list[int] = []
         for number, its_claims, (claimed,) in zip(unit.questions, claims, shares, strict=True):
-            if claimed.share is ClaimState.OURS and not claimed.known:
+            if claimed.state is ClaimState.OURS and not claimed.known:
                 ours.append(number)
-            elif claimed.share is ClaimState.OURS:
+            elif claimed.state is ClaimState.OURS:
                 its_claims.release(hashes)
         return ours
 

@@ -119,7 +119,7 @@ def plan_shared_units(
         if large:
             for number in askers:
                 units.append(SharedUnit(Pack("", tuple(large)), (number,)))
-            shared = replace(pack, members=tuple(small), is_kept=False)
+            shared = replace(pack, members=tuple(small), is_lasting=False)
         if small:
             longest = max(sizes[number] for number in askers)
             fits = min(limit, _max_questions(builder, small, longest, context_tokens))

@@ -33,6 +33,11 @@ class DocumentFile(Struct, frozen=True):
     mtime_ns: int
 
 
+def is_address(source: str) -> bool:
+    """Whether what a person named is an address rather than a file."""
+    return "://" in source
+
+
 def place_of_file(root: Path, name: str, *, folder: Path) -> str:
     """Return the place of the file that a person named while in `folder`."""
     path = Path(os.path.normpath(folder / _expanded(name)))

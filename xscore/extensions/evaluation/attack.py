@@ -28,7 +28,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.estimating import estimate_judging
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.question_list import ConfirmedObserver, confirm_list_cost, list_caps_left
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.turn_clock import Stopwatch
@@ -271,8 +271,8 @@ class _Attack(Struct, frozen=True):
     def _estimate(self, words: str) -> JudgeEstimate:
         self._write(words)
         self.copy.index(None)
-        opened = open_turn(self.copy, self._turn(), Stopwatch(), continues_session=False)
-        return estimate_judging(self.copy.judge, opened.turn, opened.pool).judge
+        prepared = prepare_turn(self.copy, self._turn(), Stopwatch(), continues_session=False)
+        return estimate_judging(self.copy.judge, prepared.turn, prepared.pool).judge
 
     def _turn(self) -> Turn:
         return Turn(task=self.task, fresh=True)

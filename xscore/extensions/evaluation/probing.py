@@ -20,7 +20,7 @@ from xscore.extensions.evaluation.probe_parts import Arm, Arms
 from xscore.extensions.evaluation.probed_brief import agents_text, answer_with
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.question_list import (
     ConfirmedObserver,
     Question,
@@ -179,13 +179,13 @@ def _confirm(
         return
     judging = JudgeEstimate()
     for question in questions:
-        opened = open_turn(
+        prepared = prepare_turn(
             parts,
             _turn(question, arms.with_part),
             Stopwatch(),
             continues_session=False,
         )
-        judging += forecast_judging(parts.judge, opened.turn, opened.pool)
+        judging += forecast_judging(parts.judge, prepared.turn, prepared.pool)
     if judging.to_judge:
         parts.observer.on(judging)
     confirm_list_cost(parts, judging, answering)

@@ -29,7 +29,7 @@ from xscore.extensions.evaluation.result_lines import CaseRecord, ResultFile, ru
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.judge_description import Scale
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.prepare import prepare_turn
 from xscore.pipeline.question_list import (
     ConfirmedObserver,
     TurnList,
@@ -122,14 +122,14 @@ def forecast_cases(parts: PipelineParts, questions: CaseFile, scope: Scope) -> J
     has_session = Layer.SESSION in scope.layers
     forecasts: list[JudgeEstimate] = []
     for case in questions.cases:
-        opened = open_turn(
+        prepared = prepare_turn(
             parts,
             turn_of(case, scope, parts.root.path),
             Stopwatch(),
             continues_session=False,
             exchanges=has_session,
         )
-        forecasts.append(forecast_judging(parts.judge, opened.turn, opened.pool))
+        forecasts.append(forecast_judging(parts.judge, prepared.turn, prepared.pool))
     return reduce(add, forecasts, JudgeEstimate())
 
 
@@ -270,11 +270,8 @@ class _EvaluationRun(Struct):
             caps_left = list_caps_left(turns.parts, spent=turns.spent)
             self.cap = min(caps_left, key=lambda cap: cap.left_usd, default=None)
         elif turns.ended:
-            turns.warnings.extend(
-                dict.fromkeys(
-                    absent.detail for absent in answer.unjudged.sample if absent.detail
-                )
-            )
+            details = [absent.detail for absent in answer.unjudged.sample if absent.detail]
+            turns.warnings.extend(dict.fromkeys(details))
         else:
             (turn, ranking) = seen[0]
             asked_case = AskedCase(case, turn, ranking, answer)

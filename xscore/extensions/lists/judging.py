@@ -276,7 +276,7 @@ class ListJudging:
         run_limit = inf
         # Words are weighed by the whole list, however long that takes to read; an iterator may be
         # endless.
-        if not self._parts.judge.packed:
+        if not self._parts.judge.batches_memories:
             size = until = inf
             run_limit = inf if hasattr(self._given, "__len__") else MOST_WITHOUT_MODEL
         try:

@@ -97,7 +97,7 @@ def open_in_browser(path: Path, terminal: Terminal) -> None:
         terminal.note(f"no browser could be opened; the page is {path}")
 
 
-async def open_turn(pipeline: "Pipeline", turn_id: str, terminal: Terminal) -> None:
+async def open_turn_page(pipeline: "Pipeline", turn_id: str, terminal: Terminal) -> None:
     """Open the page of the turn that has just ended (`ask --open`)."""
     try:
         text = render_turn_page(read_turn_page(pipeline.parts, turn_id))

@@ -3,9 +3,10 @@ one is set aside.
 
 Rows of a repository's store are taken over only if that store was trusted here, or on the user's
 word (`store.trust`): damage may have taken the id that its mark is for, and a place alone shows
-nothing, because a foreign store could have been unpacked there. The user's own store needs no
-trust, because it stands in the user's own folder. The store is not opened first, since that is what
-failed. Trade-off: killed between setting aside and moving into place, a rebuild
+nothing, because a foreign store could have been unpacked there. A journal that no process of the
+user noted is set aside before anything is read: the store is then as it was without it. The user's
+own store needs no trust, because it stands in the user's own folder. The store is not opened first,
+since that is what failed. Trade-off: killed between setting aside and moving into place, a rebuild
 leaves no store there; both lie beside it, and the next command creates an empty one.
 """
 
@@ -34,7 +35,11 @@ from xscore.platform.set_aside import make_set_aside_folder
 from xscore.platform.text import counted, one_line
 from xscore.store import copied_stores, opening, user_secret
 from xscore.store.copied_stores import CopiedStore
-from xscore.store.journals import JOURNALS, refuse_foreign_journal
+from xscore.store.journals import (
+    JOURNALS,
+    has_unusable_journal,
+    refuse_foreign_journal,
+)
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
@@ -46,6 +51,8 @@ class RebuiltStore(Struct, frozen=True):
     """Where the old one is now; None: there was none."""
     salvaged: SalvageReport | None
     """What was copied; None: nothing, because the old store was not known to be this user's."""
+    left_out_journal: bool = False
+    """Whether a journal that no process of this user noted was set aside unread."""
 
 
 def rebuild_store(store_dir: Path, *, user_data_dir: Path, trust: bool = False) -> RebuiltStore:
@@ -57,11 +64,13 @@ def rebuild_store(store_dir: Path, *, user_data_dir: Path, trust: bool = False) 
     what that pays for would be lost.
     """
     opening.refuse_link(store_dir)
-    database.refuse_newer(store_dir / STORE_FILE, opening.SCHEMA)
+    path = store_dir / STORE_FILE
+    database.refuse_newer(path, opening.SCHEMA)
+    journal_aside = _set_unusable_journal_aside(path, user_data_dir)
     trusted_id = _trusted_id(store_dir, user_data_dir)
     if trusted_id is None and trust and _is_own_file(store_dir, user_data_dir):
         trusted_id = random_hex(16)
-    return _rebuild(store_dir / STORE_FILE, user_data_dir, trusted_id)
+    return _rebuild(path, user_data_dir, trusted_id, journal_aside)
 
 
 def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
@@ -77,9 +86,11 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     return _rebuild(path, user_data_dir, random_hex(16))
 
 
-def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> RebuiltStore:
+def _rebuild(
+    path: Path, user_data_dir: Path, trusted_id: str | None, journal_aside: Path | None = None
+) -> RebuiltStore:
     """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into
-    place."""
+    place; the old one goes to its journal, if that was set aside."""
     keys = opening.key_source(user_data_dir)
     store_id = trusted_id or random_hex(16)
     salvaged = None
@@ -98,15 +109,18 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
                 salvaged = salvage_store(path, connection, keys)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             refuse_busy_store(path, keys)  # a process may have started meanwhile
-        aside = set_store_aside(path, keep_note=keep_note)
+        aside = set_store_aside(path, keep_note=keep_note, folder=journal_aside)
         if path.name == STORE_FILE:
             user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
         opening.put_in_place(scratch, path)
-    return RebuiltStore(aside, salvaged)
+    return RebuiltStore(aside, salvaged, left_out_journal=journal_aside is not None)
 
 
-def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
-    """Move a database into a numbered folder beside it; None: there was none.
+def set_store_aside(
+    path: Path, *, keep_note: bool = False, folder: Path | None = None
+) -> Path | None:
+    """Move a database into a numbered folder beside it, or into `folder`; None: there was nothing
+    to move.
 
     keep_note: leave the note that it is encrypted, so that the next store is encrypted too.
     """
@@ -114,8 +128,8 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
     files = [place for place in places if os.path.lexists(place)]
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
-        return None
-    aside = make_set_aside_folder(path.parent)
+        return folder
+    aside = folder or make_set_aside_folder(path.parent)
     for file in files:
         # SQLite removes the journals of a database that is being closed.
         with suppress(FileNotFoundError):
@@ -125,6 +139,21 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
             (aside / note.name).write_bytes(note.read_bytes())
         else:
             note.rename(aside / note.name)
+    return aside
+
+
+def _set_unusable_journal_aside(path: Path, user_data_dir: Path) -> Path | None:
+    """Move a journal that may not be replayed away from its database, which can be read then;
+    return where it is, or None if there was none."""
+    if not has_unusable_journal(path, user_data_dir):
+        return None
+    with user_secret.user_lock(user_data_dir):
+        aside = make_set_aside_folder(path.parent)
+        for suffix in JOURNALS:
+            journal = Path(f"{path}{suffix}")
+            # A process that closes the store meanwhile removes its own.
+            with suppress(FileNotFoundError):
+                journal.rename(aside / journal.name)
     return aside
 
 
@@ -258,6 +287,11 @@ def _rebuilt_lines(place: Path, rebuilt: RebuiltStore) -> list[str]:
     lines.append(f"set aside: {one_line(str(rebuilt.set_aside_at))}")
     if rebuilt.salvaged:
         lines.append(rebuilt.salvaged.summary)
+        if rebuilt.left_out_journal:
+            lines.append(
+                "its journal was not read, since no xscore process of yours noted it; if it is"
+                " yours: move the files back, then `xscore store trust`"
+            )
     else:
         lines.append(
             "salvaged nothing: nothing that can be read in it shows that you made it here"

@@ -300,7 +300,7 @@ class SharedClaims:
         local = await self._local.claim(packs, at_most=len(packs))
         ours: list[int] = []
         for at, result in enumerate(local):
-            if result.share is ClaimState.OURS and len(result.known) < len(packs[at]):
+            if result.state is ClaimState.OURS and len(result.known) < len(packs[at]):
                 ours.append(at)
         if not ours:
             return local
@@ -316,9 +316,9 @@ class SharedClaims:
             await self._write_here(list(server_judgments.values()))
         surplus: list[str] = []
         for at, hashes, result in zip(ours, lacking, at_server, strict=True):
-            local[at] = ClaimResult(result.share, {**local[at].known, **result.known})
+            local[at] = ClaimResult(result.state, {**local[at].known, **result.known})
             # Another machine judges it, or it is beyond at_most: others here may claim it again.
-            if result.share is not ClaimState.OURS:
+            if result.state is not ClaimState.OURS:
                 surplus += (content for content in hashes if content not in result.known)
         if surplus:
             self._local.release(surplus)

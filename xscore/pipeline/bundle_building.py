@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.pipeline.parts import PipelineParts, TurnOptions
-from xscore.pipeline.turn_stages import Opened, Ranking
+from xscore.pipeline.turn_stages import PreparedTurn, Ranking
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.platform.text import join_sentences
@@ -41,6 +41,8 @@ from xscore.records.memory import (
 )
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
+from xscore.store.near_duplicates import near_duplicates
+from xscore.store.purposes import purposes_to_show
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ NEAREST_BY_WORDS = 5
 MOST_DETAILS = 20
 """Most details of kept summaries to consider, newest first."""
 LATEST_DECISIONS = 5
-"""Most decisions to show, and most verdicts on the context of a task."""
+"""Most decisions to show, and most outcomes of recent selections."""
 _ONE_PURPOSE = "SELECT 1 FROM purpose LIMIT 1"
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 """Kinds that are places in code and never merge, whatever their text."""
@@ -61,7 +63,7 @@ PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
 def build_bundle(
     parts: PipelineParts,
     options: TurnOptions,
-    opened: Opened,
+    prepared: PreparedTurn,
     ranking: Ranking,
     reasons: Mapping[str, str],
 ) -> Bundle:
@@ -79,7 +81,7 @@ def build_bundle(
     authority = {str(layer): share for layer, share in settings.authority.items()}
     entries = without_conflicts(kept, authority=authority, now=now)
     entries = _without_near_duplicates(entries, authority)
-    entries = _with_details(parts.store, entries, opened.turn.scope)
+    entries = _with_details(parts.store, entries, prepared.turn.scope)
     beside = BesideMemories()
     if form == "memory":
         beside = _repository_context(parts)
@@ -87,9 +89,9 @@ def build_bundle(
         entries,
         form=form,
         max_tokens=budget,
-        settings=replace(settings, ceilings=dict(opened.routing.plan.ceilings)),
+        settings=replace(settings, ceilings=dict(prepared.routing.plan.ceilings)),
         now=now,
-        beside=_with_selection(beside, opened.turn.task, ranking, memories, reasons, now=now),
+        beside=_with_selection(beside, prepared.turn.task, ranking, memories, reasons, now=now),
     )
     lost = len(bundle.left_out)
     if not lost:
@@ -247,8 +249,6 @@ def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[st
     # Most stores have none: a model writes them when it is asked to.
     if store.connection.execute(_ONE_PURPOSE).fetchone() is None:
         return {}
-    from xscore.store.purposes import purposes_to_show  # only where there are any
-
     return purposes_to_show(store.connection, memories)
 
 
@@ -269,9 +269,6 @@ def _without_near_duplicates(
     texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)
-    # Most turns show one such memory or none.
-    from xscore.store.near_duplicates import near_duplicates
-
     return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
 
@@ -376,22 +373,22 @@ def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[flo
 
 
 def _repository_context(parts: PipelineParts) -> BesideMemories:
-    """Read the git state (if git is used), and decisions and verdicts on the context of a task from
-    the store."""
+    """Read the git state (if git is used), and decisions and outcomes of recent selections from the
+    store."""
     root = parts.root
     now = parts.clock()
     connection = parts.store.connection
     decided = latest_decisions(connection, LATEST_DECISIONS)
     lines = _dated_lines(decided, now=now)
-    verdicts = connection.execute(
+    selection_outcomes = connection.execute(
         "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE"
         " 't\\_%' ESCAPE '\\' ORDER BY id DESC LIMIT ?",
         (LATEST_DECISIONS,),
     ).fetchall()
-    for at, turn_id, payload in verdicts:
-        verdict = json.loads(payload)
-        accepted = verdict["accepted"]
-        rejected = sum(verdict["rejected"].values())
+    for at, turn_id, payload in selection_outcomes:
+        selection_outcome = json.loads(payload)
+        accepted = selection_outcome["accepted"]
+        rejected = sum(selection_outcome["rejected"].values())
         age = age_text(now - at)
         lines.append(f"{age}: context of {turn_id}: {accepted} accepted, {rejected} rejected")
     if not (parts.settings.index.git and root.is_git and root.git_dir):

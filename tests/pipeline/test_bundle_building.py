@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.fusion import comparable_texts, without_conflicts
+from xscore.pipeline.bundle_building import comparable_texts, without_conflicts
 from xscore.platform import database
 from xscore.platform.git import run_git
 from xscore.prompts.bundle_parts import BundleEntry
