@@ -29,7 +29,7 @@ from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.errors import NoUsableModel, ProviderError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
 from xscore.records.events import Observer, Progress, TurnEvent
@@ -130,7 +130,7 @@ async def judge_list(
         except asyncio.CancelledError:
             # Ctrl-C: what is in flight was paid for, so its judges are stopped, not cut off; each
             # open question keeps what its judge hands on until then.
-            take_back_cancellation()
+            clear_cancellation()
             stop.end(UnjudgedCause.INTERRUPTED)
             await run.cancel_open()
         # Also where an observer failed: what is in flight is paid for, and kept while the store is

@@ -39,7 +39,7 @@ from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.giving_up import GiveUpRule
-from xscore.scorer.prompt_builder import dealt_ids
+from xscore.scorer.prompt_builder import rotated_codes
 from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairReason
 from xscore.scorer.replies import ReplyFaults, parse_completion
 
@@ -82,7 +82,7 @@ def _read_results(
     for name, result in chunk:
         prompt = prompts[name[1]]
         if result.completion is not None:
-            codes = dealt_ids(len(prompt.pieces), secret=secret, pack=prompt.pack)
+            codes = rotated_codes(len(prompt.pieces), secret=secret, pack=prompt.pack)
             parsed = parse_completion(
                 prompt, codes, result.completion, priors={}, read=parse_reply
             )

@@ -15,9 +15,9 @@ from msgspec.structs import asdict, replace
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.interrupt import run_interruptible
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.extensions.batch import batch_rows

@@ -54,7 +54,7 @@ from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
 from xscore.records.candidates import Candidate
@@ -233,7 +233,7 @@ async def judge_by_ray(
     try:
         await run.judge(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         end.cause = UnjudgedCause.INTERRUPTED
     user_memories = tuple(
         candidate for candidate in memories.candidates if candidate.layer is Layer.USER

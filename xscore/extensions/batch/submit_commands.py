@@ -89,7 +89,7 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
         scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT
     )
     report = run_with_pipeline(
-        flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list"
+        flags, lambda pipeline: run_live_list(pipeline.parts, listed, options), noun="This list"
     )
     return _print_live_job(report, flags.terminal)
 

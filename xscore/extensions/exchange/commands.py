@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from xscore.cli.flags import Flags, command
 from xscore.cli.memory import CHOICE, choice_of, is_narrow
 from xscore.cli.memory_text import describe_redactions
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, FILE, YES, option, period_s
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import Terminal, print_json
 from xscore.extensions.exchange import judgment_files
 from xscore.extensions.exchange.exchange_keys import (

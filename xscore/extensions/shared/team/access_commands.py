@@ -4,7 +4,7 @@ may read one."""
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
+from xscore.cli.settings_and_store import read_settings
 from xscore.extensions.shared.team.access import AccessChange, RepositoryAccess, change_access
 from xscore.extensions.shared.team.address import admin_address, memories_address
 from xscore.extensions.shared.team.exchange_with_team import project_digest

@@ -13,9 +13,9 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.exchange.saved_files import Contents, encode_file
 from xscore.extensions.shared.team.address import memories_address
