@@ -17,7 +17,7 @@ from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.settings_and_store import opened_store
 from xscore.cli.text_layout import render_facts
 from xscore.extensions.batch.commands import job_json, jobs_exit_code, next_step, render_job
-from xscore.extensions.batch.machine import advance_job
+from xscore.extensions.batch.job_advance import advance_job
 from xscore.extensions.batch.purpose_live import LivePurposes, write_live
 from xscore.extensions.batch.purpose_plan import (
     PurposePlan,

@@ -57,7 +57,7 @@ from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
@@ -302,7 +302,7 @@ class _RayRun(Struct):
         promising first."""
         turns: dict[int, tuple[Turn, str]] = {}
         chunks: list[PackChunk] = []
-        slots: Mapping[str, tuple[str, int]] = {}
+        slots: Slots = {}
         places = {candidate.id: place for place, candidate in enumerate(self.candidates)}
         for prepared in questions:
             # A list may have thousands of questions: Ctrl-C is handled between two of them.

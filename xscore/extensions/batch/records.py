@@ -63,6 +63,20 @@ class RequestOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
+class StoredBatchState(StrEnum):
+    """How far we are with a batch, as its row says."""
+
+    MARKED = "marked"
+    """It has a mark, and may be at the vendor or not."""
+    CREATED = "created"
+    """The vendor has it."""
+    ENDED = "ended"
+    """Its results can be fetched."""
+    COLLECTED = "collected"
+    FAILED = "failed"
+    """Nothing of it ran; its requests are planned again."""
+
+
 class BatchResult(Struct, frozen=True, kw_only=True):
     """The result of one request."""
 
@@ -85,9 +99,9 @@ class Batch(Struct, frozen=True):
     number: int
     mark: str
     """Our name for it, sent to the vendor."""
-    state: str
-    """`marked`, `created`, `ended`, `collected`, `failed`."""
+    state: StoredBatchState
     marked_at: float
+    """Unix seconds at which `create` was about to begin."""
     requests: int
     bytes: int
     input_tokens: int

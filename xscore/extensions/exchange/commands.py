@@ -59,7 +59,7 @@ KEY_FILE = [
         metavar="FILE",
         type=FILE,
         sets="cache.key_file",
-        help="Holds the key your machines share; else XSCORE_CACHE_KEY.",
+        help="Holds the key your machines share; otherwise XSCORE_CACHE_KEY is used.",
     )
 ]
 JUDGMENTS_FILE = click.argument("file", metavar="FILE", type=FILE)

@@ -34,18 +34,18 @@ class Membership(Struct, frozen=True, kw_only=True):
     repository: str
     """`github.com/acme/pay`."""
     by: str
-    """How the member is called."""
+    """The member's display name."""
     organisation: str = ""
     member: str = ""
-    """The member's digest, by the server."""
+    """The member's ID on the server (a digest)."""
     epoch: str = ""
-    """Of the project on the server when it was last pulled."""
+    """Random ID of the project's incarnation on the server; changes when the server is recreated."""
     version: int = 0
-    """Up to which this store has pulled."""
+    """Version of the project up to which this store has pulled."""
     event: int = -1
     """The newest event of the store when its own memories were last compared; -1: never."""
     kinds: tuple[str, ...] = ()
-    """Kinds that were sent then."""
+    """Kinds exchanged at the last sync."""
     synced_at: float = 0.0
     """Unix seconds; 0: never."""
     is_slow: bool = False
