@@ -117,7 +117,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    check_own_modules(modules, limit=125)
+    check_own_modules(modules, limit=126)
     # No package is searched, no rule parsed.
     unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}
     assert not (HEAVY | unused) & modules

@@ -39,7 +39,7 @@ class Membership(Struct, frozen=True, kw_only=True):
     member: str = ""
     """The member's ID on the server (a digest)."""
     epoch: str = ""
-    """Random ID of the project's incarnation on the server; changes when the server is recreated."""
+    """Random ID of the project's incarnation; changes when the server is recreated."""
     version: int = 0
     """Version of the project up to which this store has pulled."""
     event: int = -1
