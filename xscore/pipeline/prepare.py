@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.pipeline.judge_description import JudgeDescription, Scale
-from xscore.pipeline.parts import TEAM_SYNC, PipelineParts, TurnExchange
+from xscore.pipeline.parts import TEAM_SYNC, PipelineParts, TurnSyncResult
 from xscore.pipeline.pool import (
     Pool,
     known_or_taken_over,
@@ -145,15 +145,15 @@ def _index(
     report = parts.index(until)
     warnings: list[str] = []
     for finish in finish_syncs:
-        exchange = finish()
-        if exchange.warning:
-            warnings.append(exchange.warning)
-        if exchange.call is not None:
-            stopwatch.server_calls.append(exchange.call)
+        sync = finish()
+        if sync.warning:
+            warnings.append(sync.warning)
+        if sync.call is not None:
+            stopwatch.server_calls.append(sync.call)
     return report, tuple(warnings)
 
 
-def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
+def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnSyncResult]]:
     """Begin to exchange memories with the team; a replay sends nothing."""
     if parts.settings.judge.replay:
         return []

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from xscore.platform import database
 from xscore.platform.database import damage_if_invalid
 from xscore.settings.model import SharedSettings
-from xscore.store.checkpoints import checkpoints_taken_back
+from xscore.store.checkpoints import retracted_checkpoints
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.store import Store
@@ -111,6 +111,6 @@ def has_news(
         return False
     if membership.event < 0 or membership.kinds != settings.kinds:
         return True
-    if checkpoints_taken_back(connection):
+    if retracted_checkpoints(connection):
         return True
     return has_statement_since(connection, membership.event)
