@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.exchange.saved_records import SavedMemory
 from xscore.extensions.shared.team.address import TeamAddress, connected
 from xscore.extensions.shared.team.membership import Membership
 from xscore.extensions.shared.team.server_sync import (
@@ -35,6 +34,7 @@ from xscore.extensions.shared.team.team_server import (
     ServerReader,
     TeamServer,
 )
+from xscore.extensions.transfer.saved_records import SavedMemory
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import member_key
 
