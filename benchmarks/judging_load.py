@@ -278,7 +278,7 @@ async def default_calls(
 
 
 def bare_client(vendor: str, url: str) -> Any:
-    """Return an SDK client as our providers make it."""
+    """Return an SDK client with its fastest transport and no retries."""
     if vendor == "openai":
         import openai
 

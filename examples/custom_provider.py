@@ -27,9 +27,7 @@ class House:
             async with aiohttp.request("POST", place, json={"prompt": prompt}) as got:
                 text = (await got.json())["text"]
         except aiohttp.ClientConnectionError as error:
-            raise Unreachable(
-                f"{self.host} cannot be reached", hint="Is it running?"
-            ) from error
+            raise Unreachable(f"{self.host} cannot be reached", hint="Start it.") from error
         used = Usage(input_tokens=len(prompt) // 4, output_tokens=len(text) // 4)
         return Completion(text=text, finish=Finish.STOP, usage=used, model=request.model)
 

@@ -148,8 +148,8 @@ def test_names_say_what_their_values_are(trees: tuple[str, ...]) -> None:
             vague_names = _vague_names(ast.parse(path.read_text("utf-8")))
         places += [f"{path.relative_to(root)}:{line} {name}" for line, name in vague_names]
     assert len(places) <= VAGUE_NAME_BUDGETS[trees], (
-        "choose names that say what the value is, and lower VAGUE_NAME_BUDGETS with each that"
-        f" goes: {'; '.join(sorted(places))}"
+        f"choose names that say what the value is (VAGUE_NAMES: {' '.join(sorted(VAGUE_NAMES))}),"
+        f" and lower VAGUE_NAME_BUDGETS with each that goes: {'; '.join(sorted(places))}"
     )
 
 

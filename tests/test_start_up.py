@@ -131,7 +131,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     modules = modules_loaded(
         repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q"
     )
-    check_own_modules(modules, limit=139)
+    check_own_modules(modules, limit=140)
     assert not (HEAVY | {"xscore.pipeline.resources"}) & modules
     vendors = {
         "xscore.providers.openai",
@@ -189,7 +189,7 @@ def test_a_hook_as_agents_run_it_loads_no_command_line(
     assert ("click" in modules) is ("--quiet" in options)
     assert not HEAVY & modules
     if "click" not in modules:
-        check_own_modules(modules, limit=143)
+        check_own_modules(modules, limit=144)
         unused = {
             "typing_extensions",
             "inspect",

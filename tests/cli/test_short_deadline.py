@@ -1,4 +1,4 @@
-"""A deadline shorter than the import of an SDK holds for the whole process."""
+"""A deadline shorter than the import of the HTTP client holds for the whole process."""
 
 import json
 import socket
@@ -19,7 +19,7 @@ SLOW_IMPORT = """
 import sys, time
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "{dialect}":
+        if name == "aiohttp":
             time.sleep({import_s})
 
 sys.meta_path.insert(0, Slow())
@@ -41,9 +41,7 @@ def test_a_process_ends_at_a_short_deadline(
     """With a silent host on its first turn, words rank with exit 1, without waiting for an
     import."""
     root = make_repo({"a.py": "def f():\n    return 1\n"})
-    (tmp_path / "sitecustomize.py").write_text(
-        SLOW_IMPORT.format(dialect=dialect, import_s=import_s)
-    )
+    (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT.format(import_s=import_s))
     name = dialect.upper()
     models = ("--judge", f"{dialect}:judge-2", "--model", f"{dialect}:strong-1")
     environ = {f"{name}_BASE_URL": silent, f"{name}_API_KEY": KEY, "PYTHONPATH": str(tmp_path)}

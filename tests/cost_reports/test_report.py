@@ -1,5 +1,6 @@
 """A report over ledgers: every figure against rows added up by hand."""
 
+import importlib.util
 import json
 import re
 from decimal import Decimal
@@ -19,6 +20,7 @@ from tests.cost_reports.ledger_rows import (
     add_turn,
     reported,
 )
+from xscore.cost_reports import groupings
 from xscore.cost_reports.groupings import GROUPINGS
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
@@ -312,6 +314,27 @@ def test_every_grouping_is_documented(page: str) -> None:
         quote = '"'
     missing = [name for name in GROUPINGS if f"{quote}{name}{quote}" not in listed]
     assert not missing, f"add to docs/{page}"
+
+
+def test_a_grouping_may_have_any_name(
+    reader: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hyphen, or a word that SQL keeps for itself, in the name of a grouping of calls or of one
+    of turns."""
+    like = {"hour-of-day": "day", "order": "branch", "group-by": "command"}
+    named = {name: replace(GROUPINGS[model], name=name) for name, model in like.items()}
+    monkeypatch.setattr(groupings, "GROUPINGS", {**GROUPINGS, **named})
+    # The module makes its columns of the groupings where it is loaded.
+    spec = importlib.util.find_spec("xscore.cost_reports.call_table")
+    assert spec is not None and spec.loader is not None
+    call_table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(call_table)
+    add_call(reader, "a", "e_1", stage="embed")
+    with call_table.CallTable() as calls:
+        calls.add_ledger(reader, [], repo="/shop", query=ReportQuery(), jobs={})
+        for name, model in like.items():
+            assert list(calls.spent_by(name)) == list(calls.spent_by(model)) != []
+            assert list(calls.turns_by(name)) == []
 
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:

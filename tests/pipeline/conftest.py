@@ -1,4 +1,8 @@
-"""A small repository, a loopback judge, settings that name it, and a turn without an answer."""
+"""A small repository, a loopback judge, settings that name it, and a turn without an answer.
+
+The judge scores all memories low: a test of an answer first says which pass, such as
+`server.score = table({"::total": 95})`.
+"""
 
 from decimal import Decimal
 from pathlib import Path

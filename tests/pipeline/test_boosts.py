@@ -2,17 +2,19 @@
 
 import random
 from collections.abc import Sequence
+from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost, boosts_by_words
+from xscore.pipeline.boosts import BOOSTERS, NOT_SCALED, BoostRules, boost, boosts_by_words
 from xscore.pipeline.joining import join
 from xscore.platform.clock import DAY_S
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
+    USUAL_THRESHOLD,
     Boost,
     Judgment,
     Origin,
@@ -25,6 +27,7 @@ from xscore.records.judgment import (
 from xscore.records.memory import Edge, Kind, Layer, Relation
 from xscore.records.turn import ChangedFile, Turn
 from xscore.settings import BoostSettings
+from xscore.settings.values import Fraction
 
 NOW = 1_000_000_000.0
 TURN = Turn(task="fix it")
@@ -271,6 +274,22 @@ def test_a_cut_that_nobody_sees_is_not_mentioned(
     ].boosts[0]
     assert lifted.amount == pytest.approx(by_words.cap)
     assert "cut" not in lifted.because
+
+
+def test_every_amount_is_scaled_for_scores_by_words_or_said_not_to_be() -> None:
+    """Of the settings of boosts, all but `NOT_SCALED` shrink with the threshold; what is not a
+    share of a score is never scaled, and of the shares only that of calls."""
+    thresholds = Thresholds(0.07)
+    settings = BoostSettings()
+    by_words = boosts_by_words(settings, thresholds)
+    bounds_of_share = get_args(Fraction)[1]
+    hints = get_type_hints(BoostSettings, include_extras=True)
+    shares = {name for name, hint in hints.items() if bounds_of_share in get_args(hint)}
+    assert shares - NOT_SCALED == set(settings.__struct_fields__) - NOT_SCALED
+    assert shares & NOT_SCALED == {"dependency"}
+    for name in settings.__struct_fields__:
+        factor = 1 if name in NOT_SCALED else thresholds.default / USUAL_THRESHOLD
+        assert getattr(by_words, name) == pytest.approx(getattr(settings, name) * factor)
 
 
 def test_duplicates_bring_their_links() -> None:

@@ -1,6 +1,7 @@
 """The JSON contract: the structure of every object, from real turns, kept as snapshots."""
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.json_form import money_json, to_json
 from xscore.platform.errors import BrokenReceipt
+from xscore.records.calls import Stage
 from xscore.records.receipt import Answer, Coverage
 from xscore.records.turn import Scope
 
@@ -25,6 +27,7 @@ FREE_KEYS = {
     "by_cause",
     "by_reason",
     "edges",
+    "usage",
 }
 """Objects whose keys are data."""
 
@@ -67,6 +70,18 @@ async def test_the_shape_of_every_object(
     )
     assert json.loads(json.dumps(objects)) == objects
     assert {name: shape(body) for name, body in objects.items()} == snapshot
+
+
+async def test_the_page_names_what_calls_are_for(shop: Path, server: OpenAIServer) -> None:
+    """A receipt has usage for every stage, as `docs/reference/json.md` lists them and in that
+    order."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        usage = to_json(await pipeline.context(TASK))["usage"]
+    page = (Path(__file__).parents[2] / "docs/reference/json.md").read_text("utf-8")
+    (block,) = re.findall(r"^ usage: \{(judge: .*?)^ routing:", page, re.MULTILINE | re.DOTALL)
+    listed = ["judge", *re.findall(r"(\w+): the same \| null", block)]
+    assert listed == list(Stage)
+    assert isinstance(usage, dict) and list(usage) == listed
 
 
 async def test_a_context_that_chose_nothing_is_an_empty_bundle(

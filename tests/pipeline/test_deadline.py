@@ -16,7 +16,7 @@ from tests.waiting import Attempt, slower_attempts, wait_until
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.files import FINE_GRAIN_NS
-from xscore.providers.spec import import_sdk
+from xscore.providers.spec import import_http_client
 from xscore.records.calls import Stage
 from xscore.records.events import Progress
 from xscore.records.receipt import Answer
@@ -48,9 +48,9 @@ def within(settings: Settings, deadline_s: float | None) -> Settings:
 async def ask(
     root: Path, settings: Settings, *, answer: bool = False, task: str = TASK.task
 ) -> Answer:
-    """Ask once with an up-to-date index and the SDK imported, so that only the host's latency is
-    measured."""
-    await import_sdk("openai")
+    """Ask once with an up-to-date index and the HTTP client imported, so that only the host's
+    latency is measured."""
+    await import_http_client("openai")
     async with Pipeline.open(root, settings) as pipeline:
         await pipeline.index()
         return await pipeline.ask(Turn(task=task), answer=answer)

@@ -155,10 +155,10 @@ async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) 
     assert server.counts.requests == 0
 
 
-def test_no_sdk_is_needed(shop: Path, own_home: Path) -> None:
-    """Without any vendor's SDK a replay works, with everything unjudged."""
+def test_no_http_client_is_needed(shop: Path, own_home: Path) -> None:
+    """Without any HTTP client a replay works, with everything unjudged."""
     program = (
-        "import sys\nfor name in ('openai', 'anthropic', 'aiohttp', 'httpx'): sys.modules[name] ="
+        "import sys\nfor name in ('openai', 'anthropic', 'aiohttp', 'httpx2'): sys.modules[name] ="
         " None\nfrom xscore.cli.main import run_command_line\nsys.argv = ['xscore', 'ask', 'why?',"
         " '--replay', '--judge', 'anthropic:claude-haiku-5-5', '--json']\nrun_command_line()\n"
     )

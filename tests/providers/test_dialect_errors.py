@@ -1,12 +1,11 @@
 """Every failure of a dialect becomes the right error, and a host's text is shown safely."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-import anthropic
-import httpx2
-import openai
+import aiohttp
 import pytest
 from anthropic._error_classes import ERROR_CLASSES
 from anthropic.types.shared import ErrorType
@@ -15,17 +14,19 @@ from hypothesis import strategies as st
 
 from xscore.platform.errors import (
     AuthenticationFailed,
+    ConnectionFailed,
     ProviderError,
     QuotaExhausted,
     RateLimited,
     RequestRejected,
     UnknownModel,
+    Unreachable,
 )
 from xscore.providers.anthropic import ANTHROPIC
 from xscore.providers.attempts import may_retry
+from xscore.providers.connection import HostRefused, HttpReply
 from xscore.providers.openai import OPENAI
 from xscore.providers.wire_errors import (
-    BY_CLASS,
     BY_CODE,
     MIN_ECHO_CHARS,
     MIN_KEY_CHARS,
@@ -38,55 +39,41 @@ from xscore.providers.wire_errors import (
 CALL = CallContext("h", "sk-1", "m")
 
 
-def _below(error: type[Exception]) -> Iterator[type[Exception]]:
-    yield error
-    for child in error.__subclasses__():
-        yield from _below(child)
-
-
-def _unmapped(root: type[Exception], status_error: type[Exception]) -> set[str]:
-    """Return the classes without a status that neither the table nor a parent below the root
-    covers."""
-    covering = set(BY_CLASS) - {"OpenAIError", "AnthropicError"}
-    return {
-        error.__name__
-        for error in _below(root)
-        if error is not root and not issubclass(error, status_error)
-        if not covering.intersection(base.__name__ for base in error.__mro__)
-    }
+def _refusal(status: int, body: object, headers: dict[str, str] | None = None) -> HostRefused:
+    """Return what is raised for a reply with this status, JSON body and headers."""
+    return HostRefused(HttpReply(status, headers or {}, json.dumps(body).encode()))
 
 
 def _openai_error(
     status: int, body: object, headers: dict[str, str] | None = None
 ) -> ProviderError:
-    request = httpx2.Request("POST", "http://127.0.0.1/v1/chat/completions")
-    response = httpx2.Response(status, request=request, headers=headers or {})
-    return OPENAI.translate(
-        openai.APIStatusError("raw server words", response=response, body=body), CALL
-    )
+    return OPENAI.translate(_refusal(status, body, headers), CALL)
 
 
 def _anthropic_error(status: int, error: dict[str, Any]) -> ProviderError:
-    request = httpx2.Request("POST", "http://127.0.0.1/v1/messages")
     body = {"type": "error", "error": error, "request_id": "req_1"}
-    raised = anthropic.APIStatusError(
-        "raw", response=httpx2.Response(status, request=request, json=body), body=body
-    )
-    return ANTHROPIC.translate(raised, CALL)
+    return ANTHROPIC.translate(_refusal(status, body), CALL)
 
 
-def test_every_class_of_the_sdks_is_mapped() -> None:
-    """An error class of a new SDK fails here until the table has it or a parent."""
-    assert _unmapped(openai.OpenAIError, openai.APIStatusError) == set()
-    assert _unmapped(anthropic.AnthropicError, anthropic.APIStatusError) == set()
+def _clients_errors(root: type[Exception]) -> Iterator[type[Exception]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from _clients_errors(child)
 
-    class Root(Exception):
-        pass
 
-    class BrandNewError(Root):
-        pass
-
-    assert _unmapped(Root, KeyError) == {"BrandNewError"}
+def test_what_the_http_client_raises_says_whether_anything_was_sent() -> None:
+    """Of its errors those of making a connection are `Unreachable`, and may be asked of another
+    host at once; after any other the call may have been charged."""
+    never_made = set()
+    for kind in _clients_errors(aiohttp.ClientError):
+        ours = type(OPENAI.translate(kind.__new__(kind), CALL))
+        assert ours in (Unreachable, ConnectionFailed), kind
+        if ours is Unreachable:
+            never_made.add(kind)
+    assert never_made == {
+        aiohttp.ConnectionTimeoutError,
+        *_clients_errors(aiohttp.ClientConnectorError),
+    }
 
 
 def test_anthropics_codes_about_money_stop_the_run_and_no_others_do() -> None:
@@ -244,7 +231,7 @@ def test_only_a_short_message_of_the_body_is_shown() -> None:
     error = _openai_error(400, {"message": "long " * 500})
     assert len(str(error)) < 250
     assert type(error) is RequestRejected and not error.retryable and not error.stops_run
-    assert "raw server words" not in str(_openai_error(400, None))
+    assert "raw words" not in str(_openai_error(400, "raw words"))
 
 
 @settings(max_examples=25)

@@ -89,7 +89,7 @@ def test_every_fault_is_proved_here() -> None:
 async def test_a_fault_raises_its_own_error(
     spoken: DialectServer, judging: MakeRequest, fault: Fault, is_streamed: bool
 ) -> None:
-    """Each fault is one request and one error of ours, from the SDK's, with a hint and without key
+    """Each fault is one request and one error of ours, with a hint and without key
     or prompt."""
     spoken.server.misbehave(
         fault if not (is_streamed and fault is Fault.DRIP) else Fault.SILENCE

@@ -1,20 +1,27 @@
 """Replies by malicious or careless hosts, and impossible numbers."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncGenerator
 from typing import get_args
 
 import pytest
 from anthropic.types import StopReason
 
 from tests.providers.conftest import DialectServer
-from xscore.platform.errors import ConnectionFailed, UnreadableResponse
+from xscore.platform.errors import (
+    ConnectionFailed,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    UnreadableResponse,
+)
 from xscore.providers import anthropic, openai
 from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.host_facts import json_object
 from xscore.providers.openai import OPENAI, OpenAIProvider
 from xscore.providers.wire import WireProvider
 from xscore.providers.wire_errors import CallContext
-from xscore.records.calls import Finish, RateLimits
+from xscore.records.calls import Completion, Finish, RateLimits
 
 CALL = CallContext("h", "", "m")
 HOST = OpenAIProvider("https://api.openai.com/v1", "")
@@ -30,31 +37,43 @@ def test_json_made_to_break_its_reader_is_unreadable(body: bytes) -> None:
         json_object(body, {"content-type": "application/json"}, OPENAI, CALL)
 
 
-async def _read_stream(
-    provider: WireProvider, *events: object, fails: Exception | None = None
-) -> None:
-    async def stream() -> AsyncIterator[object]:
-        for event in events:
-            yield event
-        if fails is not None:
-            raise fails
+async def _read_stream(provider: WireProvider, *events: object) -> Completion:
+    """Read a stream of these events; bytes go in as they are."""
 
-    await provider._read_stream(stream(), CALL, lambda piece: None)
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        for event in events:
+            data = event if isinstance(event, bytes) else json.dumps(event).encode()
+            yield b"data: %b\n\n" % data
+
+    return await provider._read_stream(pieces(), {}, CALL, lambda piece: None)
 
 
 async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: DialectServer) -> None:
     """Events that are no JSON objects are unreadable; a stream without an end is broken."""
     async with spoken.connected(spoken.server.url) as provider:
-        with pytest.raises(UnreadableResponse):
-            await _read_stream(provider, {}, fails=RecursionError())
-        with pytest.raises(UnreadableResponse):
-            await _read_stream(provider, ["message_start"])
+        for event in (b"[" * 100_000, b"{", b"\xff", b"7", ["message_start"]):
+            with pytest.raises(UnreadableResponse):
+                await _read_stream(provider, {}, event)
         with pytest.raises(ConnectionFailed):
             await _read_stream(
                 provider,
                 {"type": "message_start", "message": "nonsense"},
                 {"type": "message_stop"},
             )
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("insufficient_quota", QuotaExhausted), ("rate_limit_exceeded", RateLimited)],
+)
+async def test_an_error_within_a_stream_is_taken_by_its_code(
+    spoken: DialectServer, code: str, expected: type[ProviderError]
+) -> None:
+    """The status was sent before the host knew, and its message is shown."""
+    event = {"type": "error", "error": {"code": code, "message": "No more of it."}}
+    async with spoken.connected(spoken.server.url) as provider:
+        with pytest.raises(expected, match="No more of it"):
+            await _read_stream(provider, event)
 
 
 @pytest.mark.parametrize("count", [10**30, -1, True, 1.5, "9", None])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 
 from tests.providers.conftest import DialectServer, MakeRequest
 from tests.servers import table
@@ -38,15 +40,21 @@ async def test_a_judging_call_scores_every_id(
 async def test_a_judging_call_is_what_the_sdk_would_send(
     spoken: DialectServer, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the SDK a host gets the same body and headers, except those that name the SDK."""
+    """A host gets the same body and headers, except those that name the SDK."""
     monkeypatch.setenv(f"{spoken.name.upper()}_CUSTOM_HEADERS", "X-Team: search\nX-Region: eu")
     request = judging(task="Ünïcode \u2028 \x7f\x01 …", temperature=0.0)
-    async with spoken.connected(spoken.server.url, key="sk-test-1234567890") as provider:
+    key = "sk-test-1234567890"
+    clients: dict[str, type[AsyncOpenAI] | type[AsyncAnthropic]] = {
+        "openai": AsyncOpenAI,
+        "anthropic": AsyncAnthropic,
+    }
+    async with spoken.connected(spoken.server.url, key=key) as provider:
         await provider.complete(request)
         body = provider.fields(request, provider.learned(request.model), stream=False)
-        await provider.open().client.post(
-            provider.profile.path, cast_to=httpx2.Response, body=body
-        )
+        client = clients[spoken.name](api_key=key, base_url=provider.base_url, max_retries=0)
+        async with client:
+            client._client.headers["Accept-Encoding"] = "identity"
+            await client.post(provider.profile.path, cast_to=httpx2.Response, body=body)
     (ours, sdks), bodies = spoken.server.counts.headers, spoken.server.counts.bodies
     assert bodies[0] == bodies[1] and int(ours["content-length"]) == int(sdks["content-length"])
     assert ours.items() <= {name: sdks.get(name) for name in ours}.items() | {

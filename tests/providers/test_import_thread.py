@@ -25,7 +25,7 @@ def test_what_a_module_raises_reaches_the_caller(
 
     async def imported() -> None:
         async with asyncio.timeout(60):
-            await import_in_thread(["imported_by_a_test"])
+            await import_in_thread("imported_by_a_test")
 
     with pytest.raises(error):
         asyncio.run(imported())

@@ -1,6 +1,5 @@
-"""`provider:model`, its host, and the import of its SDK beside the event loop."""
+"""`provider:model`, its host, and the import of the HTTP client in a thread."""
 
-import asyncio
 import subprocess
 import sys
 import textwrap
@@ -14,13 +13,11 @@ from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.hosts import default_concurrency, host_deadline_s, host_of, is_loopback
 from xscore.providers.scripted import ScriptedProvider
 from xscore.providers.spec import (
-    ANSWERING_MODULES,
     BUILT_IN,
     BY_HTTP,
     ModelSpec,
     connect_provider,
-    import_for_judging,
-    import_sdk,
+    import_http_client,
     parse_model_spec,
 )
 from xscore.providers.wire import WireProvider
@@ -194,19 +191,15 @@ def program(body: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"],
-)
-def test_the_loop_runs_on_while_modules_are_imported(expression: str) -> None:
-    """A thread imports, so that the loop keeps running; afterwards the first call has all it needs,
-    and judging needs no SDK."""
+def test_the_loop_runs_on_while_the_client_is_imported() -> None:
+    """A thread imports it, so that the loop keeps running; afterwards the first call has all it
+    needs, and no vendor's SDK is among that."""
     printed = program(
-        f"""
+        """
         import asyncio, sys, threading
-        from xscore.providers.spec import import_for_judging, import_sdk
+        from xscore.providers.spec import import_http_client
 
-        heavy = {{"aiohttp", "httpx2", "openai", "anthropic"}}
+        heavy = {"aiohttp", "httpx2", "openai", "anthropic"}
         in_threads = set()
 
         class Watch:
@@ -216,31 +209,18 @@ def test_the_loop_runs_on_while_modules_are_imported(expression: str) -> None:
 
         async def main():
             sys.meta_path.insert(0, Watch())
-            await {expression}
+            await import_http_client("openai")
             print(*in_threads, *(heavy & set(sys.modules)))
 
         asyncio.run(main())
         """
     )
-    in_thread, *imported = printed.split()
-    vendor = expression.split("'")[1]
-    assert in_thread == "True"
-    assert set(imported) == (
-        {"aiohttp", "httpx2", vendor} if "sdk" in expression else {"aiohttp"}
-    )
-
-
-def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The import's error is raised to the waiting caller."""
-    monkeypatch.setitem(ANSWERING_MODULES, "absent", ("xscore_has_no_such_module",))
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        asyncio.run(import_sdk("absent"))
+    assert printed.split() == ["True", "aiohttp"]
 
 
 async def test_other_providers_have_nothing_imported() -> None:
     """A script, or a package's provider, imports for itself; each of ours that calls a host is
     listed."""
     for provider in ("scripted", "somebodys"):
-        await import_sdk(provider)
-        await import_for_judging(provider)
+        await import_http_client(provider)
     assert set(BY_HTTP) == {*BUILT_IN, *DECISION_HOSTS} - {"scripted"}

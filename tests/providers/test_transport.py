@@ -188,7 +188,6 @@ async def test_a_plain_host_behind_https_is_named_as_the_cause(
         with pytest.raises(TlsFailed) as caught:
             await provider.complete(judging())
         with pytest.raises(TlsFailed):
-            # An answer goes by the vendor's SDK.
             await provider.complete(judging(), lambda _: None)
     assert "http://" in caught.value.hint and not may_retry(caught.value)
 

@@ -92,8 +92,8 @@ def _prepare_streams() -> None:
 def _leave_at_once(code: int) -> NoReturn:
     """Exit without freeing each object, which takes a seventh of a cached turn.
 
-    A thread that still imports an SDK past the deadline is not waited for. Python would kill it
-    wherever it is, which makes compiled modules abort.
+    A thread that still imports the HTTP client past the deadline is not waited for. Python would
+    kill it wherever it is, which makes compiled modules abort.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):

@@ -60,8 +60,20 @@ _STAGES = frozenset(map(str, Stage))
 _ATTEMPTS = 5
 """Index of the first sum in a row."""
 _LEDGER_COLUMNS = ("turn", "stage", "provider", "model", "first_at", *SUM_COLUMNS, "durations")
+
+
+def _quoted(column: str) -> str:
+    """Return a column as SQL takes it, whichever characters `--by` has in its name.
+
+    Not between double quotes: SQLite reads those as text where there is no such column.
+    """
+    return f"[{column}]"
+
+
 _OF_TURN = {
-    name: f"turn_{name}" for name, grouping in GROUPINGS.items() if not grouping.of_call
+    name: _quoted(f"turn_{name}")
+    for name, grouping in GROUPINGS.items()
+    if not grouping.of_call
 }
 """Groupings by what only the turn knows -> their column in `ledger_turn`."""
 _GROUP_SQL = {
@@ -74,7 +86,8 @@ _TABLES = f"""
     CREATE TABLE ledger ({", ".join(_LEDGER_COLUMNS)});
     CREATE TABLE ledger_turn ({", ".join(_TURN_COLUMNS)}, PRIMARY KEY (turn));
     CREATE TABLE call (
-        {", ".join(GROUPINGS)}, of_turn, is_own_judging, {", ".join(SUM_COLUMNS)}, durations
+        {", ".join(map(_quoted, GROUPINGS))}, of_turn, is_own_judging,
+        {", ".join(SUM_COLUMNS)}, durations
     );
     CREATE TABLE chosen (repo, turn, PRIMARY KEY (repo, turn));
 """
@@ -171,8 +184,9 @@ class CallTable:
             self._rows.executemany("INSERT OR IGNORE INTO chosen VALUES (?, ?)", only)
             where = f"{where} AND (repo, turn) IN chosen"
         # The groups keep the order of the ledger.
-        order = f"GROUP BY {', '.join(columns)} ORDER BY min(rowid)" if columns else ""
-        names = (*columns, *map(_sum, COUNT_COLUMNS), *map(_cost_sum, COST_COLUMNS))
+        groups = tuple(map(_quoted, columns))
+        order = f"GROUP BY {', '.join(groups)} ORDER BY min(rowid)" if groups else ""
+        names = (*groups, *map(_sum, COUNT_COLUMNS), *map(_cost_sum, COST_COLUMNS))
         query = f"SELECT {', '.join(names)} FROM call WHERE {where} {order}"
         spent: dict[tuple[str, ...], Spent] = {}
         for row in self._rows.execute(query):
@@ -181,7 +195,7 @@ class CallTable:
 
     def turns_by(self, column: str) -> Iterator[tuple[str, TurnKey]]:
         """Yield each value of a column with each turn that has calls with it."""
-        query = f"SELECT DISTINCT {column}, repo, turn FROM call WHERE of_turn"
+        query = f"SELECT DISTINCT {_quoted(column)}, repo, turn FROM call WHERE of_turn"
         for value, repo, turn in self._rows.execute(query):
             yield value, TurnKey(repo, turn)
 

@@ -36,8 +36,8 @@ class Order(Enum):
 
     COST = auto()
     """The most expensive."""
-    NAME = auto()
-    """The last name: the newest day."""
+    LAST_NAME = auto()
+    """The last in the order of names: the newest day."""
     TIME = auto()
     """That of the newest turn."""
 
@@ -101,7 +101,7 @@ _ALL = (
         name="day",
         of_call="day_of(at)",
         of_turn=lambda turn: day_of(turn.at),
-        order=Order.NAME,
+        order=Order.LAST_NAME,
     ),
     Grouping(name="repo", of_call=":repo", of_turn=lambda turn: turn.key.repo),
     Grouping(

@@ -57,7 +57,7 @@ def _in_order(
                 key=lambda group: (group.spent.cost_usd, group.spent.attempts),
                 reverse=True,
             )
-        case Order.NAME:
+        case Order.LAST_NAME:
             return sorted(groups, key=lambda group: group.name, reverse=True)
         case Order.TIME:
             newest: dict[str, float] = {}

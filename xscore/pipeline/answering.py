@@ -25,7 +25,7 @@ from xscore.prompts.answer import (
 )
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
-from xscore.providers.spec import import_sdk
+from xscore.providers.spec import import_http_client
 from xscore.records.calls import Finish, Stage
 from xscore.records.events import AnswerText
 from xscore.records.memory import Layer, Memory
@@ -79,7 +79,7 @@ async def _ask_within_deadline(
     conversation = _conversation(parts, turn, checkpoint)
     try:
         async with asyncio.timeout(resources.deadline.left_s()):
-            await import_sdk(parts.answerer.provider)
+            await import_http_client(parts.answerer.provider)
             request = answer_request(
                 turn,
                 bundle,

@@ -32,6 +32,9 @@ from xscore.settings import BoostSettings, Settings
 
 ORDERING = frozenset({"recency"})
 """Names of the boosts that say nothing of the task: they alone lift nothing over its threshold."""
+NOT_SCALED = frozenset({"dependency", "dependent", "hub_degree", "recency_half_life_days"})
+"""Settings of boosts that are the same for scores by words: those of calls, which words count
+themselves, and those that are no amounts. Every other is scaled (`boosts_by_words`)."""
 LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
 
@@ -40,17 +43,14 @@ def boosts_by_words(settings: BoostSettings, thresholds: Thresholds) -> BoostSet
     """Return what may be added to scores by words.
 
     They are probabilities with a threshold of their own: each amount is scaled so that it is the
-    same share of it as of a model's. A new amount has to be scaled here, too.
+    same share of it as of a model's.
     """
     share = thresholds.default / USUAL_THRESHOLD
-    return replace(
-        settings,
-        cap=settings.cap * share,
-        floor=settings.floor * share,
-        test_link=settings.test_link * share,
-        recency=settings.recency * share,
-        locality=settings.locality * share,
-    )
+    scaled: dict[str, float] = {}
+    for name in settings.__struct_fields__:
+        if name not in NOT_SCALED:
+            scaled[name] = getattr(settings, name) * share
+    return replace(settings, **scaled)
 
 
 class BoostContext(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """`Pipeline`, the Python interface: it opens a repository and puts the parts of a turn together.
 
-Opening costs no time or money: an SDK is imported at the first call, and modules that only some
-commands need when they run.
+Opening costs no time or money: the HTTP client is imported at the first call, and modules that only
+some commands need when they run.
 """
 
 import os

@@ -29,7 +29,7 @@ from xscore.platform.errors import BudgetExhausted, UnknownModel
 from xscore.prompts.turn_text import left_out
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.provider import Provider
-from xscore.providers.spec import ModelSpec, import_for_judging
+from xscore.providers.spec import ModelSpec, import_http_client
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
@@ -147,7 +147,7 @@ async def with_probed_host(
     Raises what `probe.probe_host` raises.
     """
     provider = described.connected()
-    await import_for_judging(provider.name)
+    await import_http_client(provider.name)
     connection = described.store.connection
     now = described.store.clock()
     model = described.asked_model

@@ -30,7 +30,7 @@ from xscore.providers.provider import Adaptable
 from xscore.providers.spec import (
     CHAT_MODEL_HINT,
     ModelSpec,
-    import_for_judging,
+    import_http_client,
     parse_chat_model,
 )
 from xscore.records.calls import Stage
@@ -156,7 +156,7 @@ async def _asked(
     """Make the call; return what it says about ids that it was asked about. Raises XscoreError."""
     chat = describe_model_judge(spec, parts.settings, store=parts.store)
     provider = chat.connected()
-    await import_for_judging(provider.name)
+    await import_http_client(provider.name)
     if chat.capability is not None and isinstance(provider, Adaptable):
         provider.adopt(chat.capability)
     memory_pieces = _shown_parts(candidates, judged_texts(chat, candidates))

@@ -35,8 +35,8 @@
 A message says in one sentence what happened and where; `hint` says what to do next. Whether a call
 may be retried (`retryable`), whether other calls are pointless too (`stops_run`) and whether the
 host may have charged for it (`may_be_charged`) are facts of the type, never of a message.
-This module does not format for the terminal and knows no SDK; adapters translate SDK errors into
-these.
+This module does not format for the terminal and knows no client of a host; adapters translate what
+those raise into these.
 """
 
 from enum import IntEnum

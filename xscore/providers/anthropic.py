@@ -44,9 +44,9 @@ FORM_WORDS = ("output_config", "output_format", "json_schema")
 """Words by which hosts name the part of the request that asks for JSON."""
 LONGEST_UNSTREAMED_TOKENS = 21_333
 """A longer reply is streamed even if no one watches: idle connections are closed after ten minutes,
-and the SDK's own typed call refuses it."""
+and the vendor's own SDK refuses such a call."""
 VERSION = "2026-10-21"
-"""Of the dialect, as the SDK states it."""
+"""Of the dialect; the vendor's SDK 2.12 sends it."""
 
 ANTHROPIC = DialectProfile(
     name="Anthropic",

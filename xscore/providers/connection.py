@@ -1,14 +1,13 @@
-"""One host over HTTP: requests with our bounds, and every failure as one of our errors. No vendor's
-client is in it.
+"""One host over HTTP: requests with our bounds, and every failure as one of our errors.
 
-Judging and look-ups go through here: an SDK takes a second of CPU to import and a millisecond a
-call. Redirects are not followed, no cookie is kept, only `transport` reads the environment, and a
-reply is read to its bound and no further. Trade-off: it neither streams nor retries; streamed
-answers are an SDK's, and `Retrying` and `Limited` stand around it.
+Every call to a model goes through here: judging, streamed answers, embeddings, Batch APIs and
+look-ups. Redirects are not followed, no cookie is kept, only `transport` reads the environment, and
+a reply is read to its bound and no further. Trade-off: it does not retry; `Retrying` and `Limited`
+wrap it.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +25,10 @@ from xscore.records.calls import Capability, RateLimits
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
-JSON_HEADERS = {
-    "Content-Type": "application/json",
-    "Accept": "application/json",
-    **IDENTITY_ENCODING,
-}
+HEADERS = {"Accept": "application/json", **IDENTITY_ENCODING}
+"""Of every request."""
+JSON_BODY = {"Content-Type": "application/json"}
+EVENT_STREAM = "text/event-stream"
 LOOK_UP_TIMEOUT_S = 10.0
 """Deadline of a look-up at the host, which no model works on."""
 SLOW_HINT = "Raise judge.timeout_s or primary.timeout_s, or lower judge.concurrency."
@@ -45,8 +43,37 @@ class HttpReply(Struct, frozen=True):
     data: bytes
 
 
+class OpenReply:
+    """A success whose head has been read; its body is still to come, within its bounds."""
+
+    def __init__(self, response: "ClientResponse") -> None:
+        self.status: int = response.status
+        self.headers: Mapping[str, str] = response.headers
+        """By name, in any case."""
+        self.is_event_stream: bool = EVENT_STREAM in response.headers.get("Content-Type", "")
+        self._response = response
+        # The bound depends on what is asked for here and now.
+        self._body = BoundedBody(response.status, response.headers)
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """Yield the body as it comes, unpacked. Raises one of `HostConnection.caught`."""
+        async for received in self._response.content.iter_any():
+            for piece in self._body.pieces(received):
+                yield piece
+            if self._body.is_over:
+                return
+        yield self._body.rest()
+
+    async def read(self) -> bytes:
+        """Return the whole body. Raises one of `HostConnection.caught`."""
+        data = bytearray()
+        async for piece in self.pieces():
+            data += piece
+        return bytes(data)
+
+
 class HostRefused(Exception):
-    """A reply that is not a success; `DialectProfile.translate` reads it like an SDK's error."""
+    """A reply that is not a success; `DialectProfile.translate` reads it."""
 
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(f"status {reply.status}")
@@ -95,24 +122,51 @@ class HostConnection:
             tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
         )
 
-    async def send(self, path: str, body: bytes | None) -> HttpReply:
-        """Post this JSON, or get what is there, at this path of the base URL or at this URL.
+    @asynccontextmanager
+    async def open_reply(
+        self,
+        method: str,
+        path: str,
+        data: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str | int] | None = None,
+    ) -> AsyncIterator[OpenReply]:
+        """Send a request to this path of the base URL, or to this URL, and yield a success with
+        its body still unread.
 
-        Raises one of `caught`.
+        data: the body, as aiohttp takes it; None: it has none.
+        headers: beside those of every request; with a body, its `Content-Type`.
+        Raises one of `caught`; HostRefused for every status that is not a success.
         """
         session = self._session or self._open()
         url = path if "://" in path else f"{self.base_url}{path}"
-        method = "GET" if body is None else "POST"
         sent = session.request(
-            method, url, data=body, allow_redirects=False, proxy=self._route.proxy
+            method,
+            url,
+            data=data,
+            headers=headers,
+            params=query,
+            allow_redirects=False,
+            proxy=self._route.proxy,
         )
         async with sent as response:
-            reply = HttpReply(
-                response.status, response.headers, await _read_within_bounds(response)
-            )
-        if not 200 <= reply.status < 300:
-            raise HostRefused(reply)
-        return reply
+            reply = OpenReply(response)
+            if not 200 <= response.status < 300:
+                raise HostRefused(HttpReply(response.status, reply.headers, await reply.read()))
+            yield reply
+
+    async def send(self, path: str, body: bytes | None) -> HttpReply:
+        """Post this JSON, or get what is there, and read the reply whole.
+
+        Raises as `open_reply` does.
+        """
+        if body is None:
+            sent = self.open_reply("GET", path)
+        else:
+            sent = self.open_reply("POST", path, body, headers=JSON_BODY)
+        async with sent as reply:
+            return HttpReply(reply.status, reply.headers, await reply.read())
 
     async def exchange(self, path: str, body: bytes | None, call: CallContext) -> HttpReply:
         """Do what `send` does. Raises leaves of `ProviderError`."""
@@ -178,22 +232,10 @@ class HostConnection:
         ssl = trusted_ssl_context() if self._route.is_encrypted else False
         self._session = ClientSession(
             connector=TCPConnector(limit=0, ssl=ssl),
-            headers={**JSON_HEADERS, **self.headers()},
+            headers={**HEADERS, **self.headers()},
             timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             cookie_jar=DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
         )
         return self._session
-
-
-async def _read_within_bounds(response: "ClientResponse") -> bytes:
-    """Return the body, of an error only what can be shown. Raises OversizedReply."""
-    body = BoundedBody(response.status, response.headers)
-    data = bytearray()
-    async for received in response.content.iter_any():
-        for piece in body.pieces(received):
-            data += piece
-        if body.is_over:
-            break
-    return bytes(data + body.rest())

@@ -24,7 +24,7 @@ REMOTE_CONCURRENCY = 64
 LOOPBACK_TIMEOUT_FACTOR = 5
 """A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
 DUMMY_KEY = "none"
-"""Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
+"""Sent to loopback servers when there is no key; most ignore it, and some insist on any."""
 _SOLD = (
     r"(?i)(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)"
 )

@@ -1,32 +1,30 @@
-"""The import of large modules in a thread, while the event loop runs on.
+"""The import of a large module in a thread, while the event loop runs on.
 
-Which modules a call needs is `spec`'s business. Trade-off: a thread cannot be stopped, so an import
+Which module a call needs is `spec`'s business. Trade-off: a thread cannot be stopped, so an import
 that nobody waits for any more goes on; as a daemon it does not keep the process from ending.
 """
 
 import asyncio
-from collections.abc import Sequence
 from concurrent.futures import Future
 from importlib import import_module
 from threading import Thread
 
 
-async def import_in_thread(modules: Sequence[str]) -> None:
-    """Import these modules, at least one. Cancelling it leaves the import running; raises what the
-    import raises."""
+async def import_in_thread(module: str) -> None:
+    """Import this module. Cancelling it leaves the import running; raises what the import
+    raises."""
     imported: Future[None] = Future()
     # From here on a cancelled caller does not cancel the import.
     imported.set_running_or_notify_cancel()
 
     def work() -> None:
         try:
-            for name in modules:
-                import_module(name)
+            import_module(module)
         # Code of other packages: whatever it raises, the caller waits for an end.
         except Exception as error:
             imported.set_exception(error)
         else:
             imported.set_result(None)
 
-    Thread(target=work, name=f"import {modules[-1]}", daemon=True).start()
+    Thread(target=work, name=f"import {module}", daemon=True).start()
     await asyncio.wrap_future(imported)

@@ -21,7 +21,6 @@ from xscore.providers import host_facts
 from xscore.providers.catalog import model_settings
 from xscore.providers.host_facts import make_completion, sub_object, token_count
 from xscore.providers.hosts import is_loopback
-from xscore.providers.transport import ACCOUNT_HEADERS
 from xscore.providers.wire import StreamReader, WireProvider, prompt_content, response_format
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import (
@@ -99,12 +98,6 @@ class OpenAIProvider(WireProvider):
     profile = OPENAI
     forms: tuple[ReplyForm, ...] = tuple(ReplyForm)
     stream_reader: type[StreamReader] = OpenAIStream
-
-    def withheld_headers(self, sdk: Any) -> dict[str, Any]:
-        """Name no account to any host but the vendor's own."""
-        if self.is_vendors_own:
-            return {}
-        return dict.fromkeys(ACCOUNT_HEADERS.values(), sdk.Omit())
 
     def fields(
         self, request: Request, capability: Capability, *, stream: bool

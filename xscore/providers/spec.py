@@ -1,11 +1,9 @@
-"""`provider:model` or a bare model name, the provider behind it, and the import of what its calls
-need.
+"""`provider:model` or a bare model name, the provider behind it, and the import of the HTTP client.
 
 Our own providers are found by name; others through entry points of group `xscore.providers`,
 functions that take (model, settings) and return a Provider. Installed packages are searched only
-for names that are not ours. An SDK takes 0.6 to 1.6 s of CPU to import and judging's HTTP client
-0.2, so they are imported in a daemon thread that need not be joined, and an SDK only where
-something is to be answered or embedded. Trade-off: the thread shares the interpreter, so other work
+for names that are not ours. The HTTP client takes 0.2 s of CPU to import, so that is done in a
+daemon thread that need not be joined. Trade-off: the thread shares the interpreter, so other work
 is slower meanwhile.
 """
 
@@ -37,10 +35,8 @@ BUILT_IN = {name: f"xscore.providers.{name}:connect" for name in (*VENDORS, "scr
 """Same names and places as the package's own entry points."""
 BY_HTTP = (*VENDORS, *DECISION_HOSTS)
 """Our own providers that call a host."""
-JUDGING_MODULES = ("aiohttp",)
-"""What their first judging call imports."""
-ANSWERING_MODULES = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS}
-"""What a vendor's first answer imports."""
+HTTP_CLIENT = "aiohttp"
+"""The module that their first call imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
 CHAT_MODEL_HINT = "Name a chat model, or `none`."
@@ -196,27 +192,15 @@ def host_access(provider: str, settings: Settings) -> HostAccess | None:
     return None
 
 
-async def import_sdk(vendor: str) -> None:
-    """Import a vendor's SDK, as its answers need it.
-
-    Does and raises what `import_for_judging` does.
-    """
-    await _import(ANSWERING_MODULES.get(vendor, ()))
-
-
-async def import_for_judging(provider: str) -> None:
-    """Import in a thread what judging calls need; return at once where it is there, or the provider
-    is not ours.
+async def import_http_client(provider: str) -> None:
+    """Import in a thread what calls need; return at once where it is there, or the provider is not
+    ours.
 
     Cancelling it leaves the import running. Raises what the import raises.
     """
-    await _import(JUDGING_MODULES if provider in BY_HTTP else ())
-
-
-async def _import(modules: tuple[str, ...]) -> None:
-    if _finished.issuperset(modules):
+    if provider not in BY_HTTP or HTTP_CLIENT in _finished:
         return
     from xscore.providers.import_thread import import_in_thread  # most turns make no call
 
-    await import_in_thread(modules)
-    _finished.update(modules)
+    await import_in_thread(HTTP_CLIENT)
+    _finished.add(HTTP_CLIENT)

@@ -60,7 +60,7 @@ class Route(Struct, frozen=True):
         return ""
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
-        """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound
+        """Return our error, or a clearer one where a proxy, certificate or bound
         is behind it."""
         causes: dict[str, BaseException] = {}
         # The outermost error of a class stands, so it is written last.

@@ -1,24 +1,22 @@
-"""A chat dialect: one request to a model in the words of a vendor, whole over our connection or
-streamed by its SDK.
+"""A chat dialect: one request to a model in the words of a vendor, its reply whole or streamed.
 
 It sends, sends again without fields that the host refuses, reads the reply or the stream,
 translates errors and checks that the host read all of the prompt. The schema of a judging reply is
-built here. A vendor's module holds the rest: bodies, readers, the SDK. Whole replies, all that
-judging takes, need no SDK; it is imported at the first stream (a second of CPU). Trade-off: the
-SDKs are alike because one generator writes them; clients are `Any`.
+built here. A vendor's module holds the rest: bodies and readers. Trade-off: no vendor's SDK is
+used, so what a vendor changes in its API is changed here (decision 73).
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform.errors import PromptCut, PromptTooLong
-from xscore.providers.connection import HostConnection
+from xscore.providers.connection import JSON_BODY, HostConnection
 from xscore.providers.host_facts import (
     PromptCount,
     cached_count,
@@ -32,7 +30,8 @@ from xscore.providers.host_facts import (
 from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, usable_key, vendor_access
 from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import expecting_tokens
-from xscore.providers.transport import headers_of_environment, route_to
+from xscore.providers.server_events import END_OF_STREAM, event_data
+from xscore.providers.transport import headers_of_environment
 from xscore.providers.wire_errors import (
     REFUSAL_CODES,
     CallContext,
@@ -56,14 +55,6 @@ if TYPE_CHECKING:
 
 FIELD_REFUSAL_STATUSES = (400, 422)
 """Statuses by which a host may say that it does not take a field."""
-
-
-class SdkClient(Struct, frozen=True):
-    """A vendor's SDK, imported, and its client for one host."""
-
-    client: Any
-    """Asynchronous; neither retries nor follows redirects."""
-    stream_class: Any
 
 
 class StreamReader:
@@ -108,7 +99,6 @@ class WireProvider(HostConnection):
     def __init__(self, base_url: str, api_key: str) -> None:
         super().__init__(base_url, api_key)
         self.is_vendors_own: bool = is_host_within(base_url, self.profile.vendor)
-        self._sdk: SdkClient | None = None
         self._shortest: PromptCount | None = None
         self._longest_tokens = 0
 
@@ -122,10 +112,6 @@ class WireProvider(HostConnection):
         access = vendor_access(settings, cls.name)
         host = host_of(access.base_url, setting=cls.profile.setting)
         return cls(access.base_url, usable_key(access, host=host, model=model))
-
-    def withheld_headers(self, sdk: Any) -> dict[str, Any]:
-        """Return headers that the SDK would send and must not, as its client takes them."""
-        return {}
 
     def fields(
         self, request: Request, capability: Capability, *, stream: bool
@@ -163,43 +149,6 @@ class WireProvider(HostConnection):
     def body(self, request: Request) -> bytes:
         """Return the JSON body of a request as it would be sent now, not streamed."""
         return msgspec.json.encode(self.fields(request, self._capability, stream=False))
-
-    def open(self) -> SdkClient:
-        """Return the SDK with its client; import it the first time.
-
-        `caught` then holds what it raises too.
-        """
-        if self._sdk is None:
-            # A turn that is all cached connects to nothing.
-            from xscore.providers.sdk_transport import TRANSPORT_ERRORS, http_client
-
-            self._route = route_to(self.base_url)
-            # One generator writes both, so their names differ by the vendor's only.
-            sdk: Any = import_module(self.name)
-            errors: type[Exception] = getattr(sdk, f"{self.profile.name}Error")
-            http = http_client(sdk.DefaultAioHttpClient, self._route)
-            client = getattr(sdk, f"Async{self.profile.name}")(
-                api_key=self.key or DUMMY_KEY,
-                base_url=self.base_url,
-                max_retries=0,
-                timeout=http.timeout,
-                default_headers=self.withheld_headers(sdk),
-                http_client=http,
-            )
-            self._sdk = SdkClient(client, sdk.AsyncStream[object])
-            self.caught: tuple[type[Exception], ...] = (
-                *self.caught,
-                errors,
-                *TRANSPORT_ERRORS,
-            )
-        return self._sdk
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await super().aclose()
-        if self._sdk is not None:
-            await self._sdk.client.close()
-            self._sdk = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`; fields that the host refuses are left out
@@ -240,27 +189,25 @@ class WireProvider(HostConnection):
         self, request: Request, call: CallContext, on_text: OnText | None
     ) -> Completion:
         if on_text is None:
-            reply = await self.send(self.profile.path, self.body(request))
-            return self._read(reply.data, reply.headers, call)
-        sdk = self.open()
-        body = self.fields(request, self._capability, stream=True)
-        stream = await sdk.client.post(
-            self.profile.path,
-            cast_to=object,
-            body=body,
-            stream=True,
-            stream_cls=sdk.stream_class,
-        )
-        async with stream:
-            if "text/event-stream" in stream.response.headers.get("content-type", ""):
-                return await self._read_stream(stream, call, on_text)
-            completion = self._read(
-                await stream.response.aread(), stream.response.headers, call
-            )
+            received = await self.send(self.profile.path, self.body(request))
+            return self._read(received.data, received.headers, call)
+        body = msgspec.json.encode(self.fields(request, self._capability, stream=True))
+        sent = self.open_reply("POST", self.profile.path, body, headers=JSON_BODY)
+        async with sent as reply:
+            if reply.is_event_stream:
+                return await self._read_stream(reply.pieces(), reply.headers, call, on_text)
+            # Some hosts do not stream, and answer whole.
+            completion = self._read(await reply.read(), reply.headers, call)
             on_text(completion.text)
             return completion
 
-    async def _read_stream(self, stream: Any, call: CallContext, on_text: OnText) -> Completion:
+    async def _read_stream(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str],
+        call: CallContext,
+        on_text: OnText,
+    ) -> Completion:
         """Read a stream to its end.
 
         Shown text cannot be retracted, so the stream is never reopened.
@@ -268,19 +215,23 @@ class WireProvider(HostConnection):
         cleaner = StreamCleaner(secret=self.key, on_text=on_text)
         reader = self.stream_reader(call, cleaner.add)
         try:
-            async for event in stream:
-                if not isinstance(event, Mapping):
-                    raise self.profile.unreadable(
-                        "a stream of something other than objects", call
-                    )
-                reader.take(event)
+            async with aclosing(event_data(pieces)) as events:
+                async for data in events:
+                    if data == END_OF_STREAM:
+                        break
+                    event = json.loads(data)
+                    if not isinstance(event, Mapping):
+                        raise self.profile.unreadable(
+                            "a stream of something other than objects", call
+                        )
+                    reader.take(event)
         except (ValueError, RecursionError) as error:
             raise self.profile.unreadable("a stream whose events are not JSON", call) from error
         if reader.finish is None:
             raise self.profile.stream_ended(call)
         cleaner.end()
         text = "".join(reader.pieces)
-        limits = self.rate_limits(stream.response.headers)
+        limits = self.rate_limits(headers)
         completion = make_completion(
             call, text, reader.finish, reader.usage, model=reader.model, limits=limits
         )

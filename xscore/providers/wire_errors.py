@@ -7,7 +7,6 @@ from the words of a message. The codes of both dialects stand in one table, sinc
 Trade-off: a host that says "no money" in prose only is taken by its status.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -107,27 +106,6 @@ def _by_name(names: Mapping[type[ProviderError], str]) -> dict[str, type[Provide
     return by_name
 
 
-BY_CLASS = _by_name(
-    {
-        RequestRejected: (
-            "OpenAIError AnthropicError APIStatusError APIRemovedInV1"
-            " _AmbiguousModuleClientUsageError MissingDependencyError ToolsetUsageError"
-        ),
-        UnreadableResponse: (
-            "APIError StreamAlreadyConsumed LengthFinishReasonError ContentFilterFinishReasonError"
-        ),
-        # Timeouts too: the deadline is ours.
-        ConnectionFailed: "APIConnectionError WebSocketConnectionClosedError",
-        AuthenticationFailed: (
-            "MutuallyExclusiveAuthError SubjectTokenProviderError CredentialsError"
-            " WorkloadIdentityError"
-        ),
-        Overloaded: "WebSocketQueueFullError RetryableError",
-    }
-)
-"""Name of a class of either SDK -> ours, where neither code nor status says more; subclasses follow
-their parents."""
-
 BY_CODE = _by_name(
     {
         QuotaExhausted: (
@@ -175,10 +153,8 @@ BY_STATUS: dict[int, type[ProviderError]] = {
 BY_STATUS |= dict.fromkeys((301, 302, 303, 307, 308), UnknownModel)
 """HTTP status -> ours; 5xx is Overloaded, any other RequestRejected."""
 
-NEVER_CONNECTED = frozenset(
-    {"ClientConnectorError", "ConnectionTimeoutError", "UnsupportedProtocol"}
-)
-"""Classes of the transport for a connection that was never made: DNS, refused, TLS, connect
+NEVER_CONNECTED = frozenset({"ClientConnectorError", "ConnectionTimeoutError"})
+"""Classes of the HTTP client for a connection that was never made: DNS, refused, TLS, connect
 timeout."""
 
 MAX_MESSAGE_CHARS = 200
@@ -255,17 +231,15 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     """Of the list of models."""
 
     def translate(self, error: Exception, call: CallContext) -> ProviderError:
-        """Return our error for one raised by the SDK or its transport; the caller raises it `from
-        error`."""
+        """Return our error for a refusal of the host, or for one of the HTTP client; the caller
+        raises it `from error`."""
         code = getattr(error, "status_code", None)
         status = code if isinstance(code, int) else None
         body = error_body(error)
         failure = status if status is not None and status != 200 else _status_within(body)
-        kind = stated_kind(body, status=failure) or _kind_of_class(error)
+        kind = stated_kind(body, status=failure) or _kind_without_reply(error)
         if status is None:
-            where = (
-                f"{call.host}: {WITHOUT_STATUS.get(kind, 'the SDK could not use the reply')}"
-            )
+            where = f"{call.host}: {WITHOUT_STATUS[kind]}"
         else:
             where = f"{call.host} answered {status if status != 200 else INNER_ERROR}"
             where += _redirect_target(error, secret=call.secret)
@@ -348,16 +322,15 @@ def _kind_of_name(name: str) -> type[ProviderError] | None:
     return BY_CODE.get(name)
 
 
-def _kind_of_class(error: Exception) -> type[ProviderError]:
-    """Return our error type for an error without status or code, by its class and those of its
-    causes."""
-    causes = set[str]()
+def _kind_without_reply(error: Exception) -> type[ProviderError]:
+    """Return our error type for a call that got no reply, or only a part of one.
+
+    A timeout of the HTTP client is one too: the deadlines are ours.
+    """
+    classes = set[str]()
     for cause in error_chain(error):
-        causes.update(base.__name__ for base in type(cause).__mro__)
-    if not causes.isdisjoint(NEVER_CONNECTED):
-        return Unreachable
-    names = (base.__name__ for base in type(error).__mro__)
-    return next((BY_CLASS[name] for name in names if name in BY_CLASS), ConnectionFailed)
+        classes.update(base.__name__ for base in type(cause).__mro__)
+    return ConnectionFailed if classes.isdisjoint(NEVER_CONNECTED) else Unreachable
 
 
 def error_chain(error: BaseException) -> list[BaseException]:
@@ -369,17 +342,8 @@ def error_chain(error: BaseException) -> list[BaseException]:
 
 
 def error_body(error: Exception) -> object:
-    """Return the unwrapped error object of the host's answer; None if it was not JSON.
-
-    The SDKs hand on the raw page where the body was not JSON, so a plain text counts only if it
-    stood inside JSON.
-    """
+    """Return the unwrapped error object of the host's answer; None if it holds none."""
     body = getattr(error, "body", None)
-    if isinstance(body, str):
-        try:
-            body = json.loads(getattr(getattr(error, "response", None), "text", ""))
-        except (ValueError, RecursionError):
-            return None
     if isinstance(body, list) and body:
         body = body[0]  # Google puts its errors into a list
     return unwrapped(body)

@@ -104,7 +104,7 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Give a memory that gives instructions to its judge a prompt of its own; False: only to
     measure what that is good for."""
     is_named: Fixed[bool] = False
-    """The user chose this model, even where it is the default."""
+    """The user chose this judge, even where it is the default."""
 
 
 class PrimarySettings(SettingsGroup, frozen=True):
@@ -120,7 +120,7 @@ class PrimarySettings(SettingsGroup, frozen=True):
     reasoning: str = ""
     """Reasoning effort in the vendor's words; empty: the vendor's default."""
     is_named: Fixed[bool] = False
-    """The user chose this model, even where it is the default."""
+    """The user chose this answering model, even where it is the default."""
 
 
 class BudgetSettings(SettingsGroup, frozen=True):

@@ -21,7 +21,7 @@ from xscore.platform import database
 from xscore.platform.errors import BudgetExhausted, ProviderError
 from xscore.platform.processes import random_hex
 from xscore.providers.provider import Provider
-from xscore.providers.spec import import_for_judging
+from xscore.providers.spec import import_http_client
 from xscore.records.calls import Answerer, Stage
 from xscore.scorer.repair import PackPrompt
 from xscore.store.purposes import save_purposes
@@ -49,7 +49,7 @@ async def write_live(
 ) -> LivePurposes:
     """Ask for every missing purpose, and keep what comes. Raises StoreError."""
     spec = writer.spec
-    await import_for_judging(spec.provider)
+    await import_http_client(spec.provider)
     async with open_resources(
         parts.store, parts.settings, turn_id=f"u_{random_hex(16)}", note=parts.observer.note
     ) as resources:

@@ -24,7 +24,7 @@ from xscore.pipeline.resources import SpendingStores, TurnResources, joined_reso
 from xscore.platform.errors import BudgetExhausted, XscoreError
 from xscore.providers.prices import PriceList
 from xscore.providers.provider import Adaptable
-from xscore.providers.spec import ModelSpec, connect_provider, import_for_judging
+from xscore.providers.spec import ModelSpec, connect_provider, import_http_client
 from xscore.records.calls import CallRecord, Capability
 from xscore.records.candidates import Candidate, Slots
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
@@ -170,7 +170,7 @@ class ChunkJudge:
             return scored
         dollars = _CommonDollars(self._take)
         try:
-            await import_for_judging(self._context.spec.provider)
+            await import_http_client(self._context.spec.provider)
             budget = Budget(dollars, clock=self._clock)
             usage = UsageTotals(scored.calls.append)
             spending = SpendingStores(_Carried(scored.kept), budget)

@@ -23,6 +23,8 @@ from datetime import datetime
 from typing import IO, Any
 from urllib.parse import quote
 
+import msgspec
+
 from xscore.extensions.batch.records import (
     BatchLimits,
     BatchResult,
@@ -49,6 +51,7 @@ from xscore.platform.errors import (
     Unreachable,
     UsageError,
 )
+from xscore.providers.connection import JSON_BODY
 from xscore.providers.host_facts import sub_object, token_count
 from xscore.providers.provider import Provider
 from xscore.providers.wire import WireProvider
@@ -93,14 +96,10 @@ class AnthropicBatches(BatchHost):
             "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1),
         }
         timeout_s = upload_timeout_s(size)
-        return self._seen(
-            await self._post(
-                self.path,
-                timeout_s=timeout_s,
-                content=_framed(lines),
-                options={"headers": headers},
-            )
+        reply = await self._post(
+            self.path, _framed(lines), headers=headers, timeout_s=timeout_s
         )
+        return self._seen(reply)
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the batches with the same number of requests; none has a mark."""
@@ -206,22 +205,21 @@ class OpenAIBatches(BatchHost):
         )
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
-        """Upload the input, streamed, and return the id of its file."""
-        reply = await self._post(
-            "/files",
-            timeout_s=upload_timeout_s(input_size(lines)),
-            body=file_fields(is_vendors_own=self.provider.is_vendors_own),
-            files=[("file", (f"{mark}.jsonl", lines, "application/jsonl"))],
-            options={"headers": {"Content-Type": "multipart/form-data"}},
+        """Upload the input, streamed, and return the id of its file. Closes `lines`."""
+        from aiohttp import FormData  # most batch commands upload nothing
+
+        timeout_s = upload_timeout_s(input_size(lines))
+        form = FormData(file_fields(is_vendors_own=self.provider.is_vendors_own))
+        form.add_field(
+            "file", lines, filename=f"{mark}.jsonl", content_type="application/jsonl"
         )
-        return self._id_of(reply)
+        return self._id_of(await self._post("/files", form, timeout_s=timeout_s))
 
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch over an uploaded input."""
-        fields = batch_fields(mark=mark, file_id=file_id)
-        return self._seen(
-            await self._post("/batches", of=f"file {file_id}, or no Batch API", body=fields)
-        )
+        body = msgspec.json.encode(batch_fields(mark=mark, file_id=file_id))
+        of = f"file {file_id}, or no Batch API"
+        return self._seen(await self._post("/batches", body, headers=JSON_BODY, of=of))
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the newest batch with this mark, whatever creation time the vendor's clock
@@ -270,12 +268,15 @@ class OpenAIBatches(BatchHost):
         )
 
 
-def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
-    """Return the fields sent beside the input's bytes; only the vendor is asked to let it
+def file_fields(*, is_vendors_own: bool) -> dict[str, str]:
+    """Return the fields of the form that uploads an input; only the vendor is asked to let it
     expire."""
-    fields: dict[str, Any] = {"purpose": "batch"}
+    fields = {"purpose": "batch"}
     if is_vendors_own:
-        fields["expires_after"] = {"anchor": "created_at", "seconds": INPUT_KEPT_S}
+        fields |= {
+            "expires_after[anchor]": "created_at",
+            "expires_after[seconds]": str(INPUT_KEPT_S),
+        }
     return fields
 
 

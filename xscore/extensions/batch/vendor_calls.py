@@ -20,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
 from typing import IO, Any
 from urllib.parse import quote
 
@@ -41,6 +41,7 @@ from xscore.platform.errors import (
     UnreadableResponse,
 )
 from xscore.providers.attempts import may_retry, retry_wait_s
+from xscore.providers.connection import OpenReply
 from xscore.providers.host_facts import json_object
 from xscore.providers.reply_bounds import MIB, expecting_tokens
 from xscore.providers.wire import WireProvider
@@ -112,7 +113,10 @@ class BatchHost(ABC):
         line break."""
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
-        """Upload the input and return its file id; empty if it is sent with `create`."""
+        """Upload the input and return its file id; empty if it is sent with `create`.
+
+        The HTTP client may close `lines` once they are sent.
+        """
         return ""
 
     def create_timeout_s(self, size: int) -> float:
@@ -181,7 +185,7 @@ class BatchHost(ABC):
 
     @contextmanager
     def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
-        """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or
+        """Raise leaves of ProviderError for whatever a call raises. of: what the path names, or
         empty."""
         host = self.provider.host
         profile = self.provider.profile
@@ -204,46 +208,42 @@ class BatchHost(ABC):
             raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
 
     async def _post(
-        self, path: str, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "", **content: Any
+        self,
+        path: str,
+        data: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = CREATE_TIMEOUT_S,
+        of: str = "",
     ) -> dict[str, Any]:
-        """Post once and return the JSON object of the reply. content: as the SDK takes it; of: as
-        in `_once`."""
-        return await self._once("post", path, timeout_s=timeout_s, of=of, **content)
+        """Post once and return the JSON object of the reply. data: as aiohttp takes it; of: as in
+        `_once`."""
+        sent = self.provider.open_reply("POST", path, data, headers=headers)
+        return await self._once(sent, timeout_s=timeout_s, of=of)
 
     async def _once(
-        self, method: str, path: str, *, timeout_s: float, of: str, **content: Any
+        self, sent: AbstractAsyncContextManager[OpenReply], *, timeout_s: float, of: str
     ) -> dict[str, Any]:
         """Send once and return the JSON object of the reply.
 
         of: the batch or file that the path names; empty: a path that every Batch API has, so that
             its absence is NoBatchApi.
         """
-        import httpx2  # most batch commands call no vendor
-
-        sdk = self.provider.open()
         with self._errors(timeout_s, of):
-            async with asyncio.timeout(timeout_s):
-                response = await getattr(sdk.client, method)(
-                    path, cast_to=httpx2.Response, **content
-                )
-        return json_object(
-            response.content,
-            response.headers,
-            self.provider.profile,
-            CallContext(self.provider.host),
-        )
+            async with asyncio.timeout(timeout_s), sent as reply:
+                data = await reply.read()
+        call = CallContext(self.provider.host)
+        return json_object(data, reply.headers, self.provider.profile, call)
 
     async def _get(
         self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None
     ) -> dict[str, Any]:
         """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
-        options = {"params": query} if query else {}
         failed = 0
         while True:
+            sent = self.provider.open_reply("GET", path, query=query)
             try:
-                return await self._once(
-                    "get", path, timeout_s=LOOK_TIMEOUT_S, of=of, options=options
-                )
+                return await self._once(sent, timeout_s=LOOK_TIMEOUT_S, of=of)
             except ProviderError as error:
                 failed += 1
                 if failed >= ATTEMPTS or not may_retry(error):
@@ -276,14 +276,13 @@ class BatchHost(ABC):
     async def _lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a stream; of an overlong one the first bytes. results: the expected
         maximum."""
-        sdk = self.provider.open()
         with self._errors(LOOK_TIMEOUT_S, of):
-            with expecting_tokens(max(1, results) * RESULT_TOKENS):
-                async with asyncio.timeout(LOOK_TIMEOUT_S):
-                    stream = await sdk.client.get(
-                        path, cast_to=object, stream=True, stream_cls=sdk.stream_class
-                    )
-            async with stream, aclosing(stream.response.aiter_bytes()) as pieces:
+            async with AsyncExitStack() as stack:
+                sent = self.provider.open_reply("GET", path)
+                with expecting_tokens(max(1, results) * RESULT_TOKENS):
+                    async with asyncio.timeout(LOOK_TIMEOUT_S):
+                        reply = await stack.enter_async_context(sent)
+                pieces = await stack.enter_async_context(aclosing(reply.pieces()))
                 async for line in self._split(pieces):
                     yield line
 

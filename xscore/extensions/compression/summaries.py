@@ -27,7 +27,7 @@ from xscore.providers.spec import (
     CHAT_MODEL_HINT,
     ModelSpec,
     host_with_key,
-    import_for_judging,
+    import_http_client,
     parse_chat_model,
 )
 from xscore.records.calls import Answerer, Request, Stage
@@ -149,7 +149,7 @@ async def write_summaries(
     Raises StoreError, and XscoreError if the model cannot be used.
     """
     answerer = Answerer(spec.provider, spec.model, host_with_key(spec, settings))
-    await import_for_judging(spec.provider)
+    await import_http_client(spec.provider)
     async with open_resources(store, settings, turn_id=f"c_{random_hex(16)}") as resources:
         provider = resources.answering_provider(answerer)
         writing = _Writing(store, settings, spec, provider, thread)

@@ -23,7 +23,7 @@ from xscore.platform.errors import CallTimedOut
 from xscore.prompts.answer import answer_request
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
-from xscore.providers.spec import import_sdk
+from xscore.providers.spec import import_http_client
 from xscore.records.calls import Completion
 from xscore.records.receipt import Answer, Selected
 from xscore.records.turn import Turn
@@ -80,7 +80,7 @@ async def answer_with(
         settings=parts.settings.primary,
         is_general=named_rubric(parts.settings.judge.rubric).is_general,
     )
-    await import_sdk(parts.answerer.provider)
+    await import_http_client(parts.answerer.provider)
     async with parts.open_resources(turn_id) as resources:
         provider = resources.answering_provider(parts.answerer)
         try:

@@ -27,7 +27,7 @@ from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
 from xscore.providers.spec import (
     ModelSpec,
     host_with_key,
-    import_for_judging,
+    import_http_client,
     parse_chat_model,
 )
 from xscore.records.calls import Answerer, Finish, Request, Stage
@@ -80,7 +80,7 @@ async def propose_facts(
     Raises UnreadableResponse for a reply without facts that can be read, and XscoreError.
     """
     answerer = Answerer(spec.provider, spec.model, host_with_key(spec, settings))
-    await import_for_judging(spec.provider)
+    await import_http_client(spec.provider)
     # Once: what fails is not tried again before the next session.
     once = replace(settings, judge=replace(settings.judge, attempts=1))
     async with open_resources(store, once, turn_id=f"w_{random_hex(16)}") as resources:

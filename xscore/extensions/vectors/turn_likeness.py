@@ -31,7 +31,7 @@ from xscore.platform.errors import (
 from xscore.platform.extras import require_extra
 from xscore.providers.hosts import host_of, usable_key, vendor_access
 from xscore.providers.provider import Provider
-from xscore.providers.spec import import_for_judging
+from xscore.providers.spec import import_http_client
 from xscore.records.memory import Memory
 from xscore.records.reports import DoctorFinding
 from xscore.records.turn import Turn
@@ -202,7 +202,7 @@ def _has_all_vectors(settings: Settings, store: Store) -> bool:
 
 
 async def _opened(settings: Settings, resources: TurnResources) -> "Embedder":
-    await import_for_judging(embedder_label(settings).partition(":")[0])
+    await import_http_client(embedder_label(settings).partition(":")[0])
     return make_embedder(settings, resources.metered_provider)
 
 
