@@ -24,10 +24,10 @@ from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.records import (
     PURPOSES,
     Batch,
-    BatchState,
     JobStatus,
     StoredBatchState,
     VendorBatch,
+    VendorBatchState,
 )
 from xscore.extensions.batch.sending import BatchSender
 from xscore.extensions.batch.vendor_batches import batch_host
@@ -51,7 +51,7 @@ LISTING_DELAY_S = 60.0
 NEVER_CREATED = "the vendor never received it"
 ABANDONED = "given up as lost, and charged at its upper bound"
 BUSY_ELSEWHERE = "another process is working on this job right now"
-RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
+RUNNING = (VendorBatchState.WORKING, VendorBatchState.CANCELLING)
 
 
 async def advance_job(
@@ -217,7 +217,7 @@ async def _recognised(
     Raises UnreadableResponse where no id among a candidate's results can be read: it may be ours.
     """
     for vendor_batch in candidates:
-        if vendor_batch.state is not BatchState.ENDED:
+        if vendor_batch.state is not VendorBatchState.ENDED:
             continue
         async with aclosing(host.results(vendor_batch, model=model)) as results:
             ids = 0
@@ -362,23 +362,26 @@ class _JobPass(Struct):
         vendor_batch = await self.host.look(batch.vendor_id)
         if vendor_batch.state in RUNNING:
             self.running.add(batch.number)
-        if context.job.stopped_at is not None and vendor_batch.state is BatchState.WORKING:
+        if (
+            context.job.stopped_at is not None
+            and vendor_batch.state is VendorBatchState.WORKING
+        ):
             vendor_batch = await self.host.cancel(batch.vendor_id)
         now = context.clock()
         with context.transaction() as connection:
             batch = batch_rows.record_status(connection, batch, vendor_batch, at=now)
             context.ledger.renew(connection, batch.mark, now=now)
-            if vendor_batch.state is BatchState.ENDED:
+            if vendor_batch.state is VendorBatchState.ENDED:
                 batch = batch_rows.move_batch(connection, batch, StoredBatchState.ENDED)
-            elif vendor_batch.state is BatchState.FAILED:
+            elif vendor_batch.state is VendorBatchState.FAILED:
                 queue = batch_rows.QUEUE_FULL if vendor_batch.is_queue_full else ""
                 problem = queue + (vendor_batch.problem or "it failed at the vendor")
                 batch_rows.fail_batch(
                     connection, batch, problem, counts=not vendor_batch.is_queue_full
                 )
-        if vendor_batch.state is BatchState.ENDED:
+        if vendor_batch.state is VendorBatchState.ENDED:
             return await self._collect(batch, vendor_batch)
-        if vendor_batch.state is BatchState.FAILED:
+        if vendor_batch.state is VendorBatchState.FAILED:
             self.sends = False  # the next pass tries again
             return True
         self.skipped.add(batch.number)

@@ -23,7 +23,7 @@ class BatchLimits(Struct, frozen=True, kw_only=True):
     usd: Decimal | None = None
 
 
-class BatchState(StrEnum):
+class VendorBatchState(StrEnum):
     """The state of a batch, in terms common to both vendors; the vendors' own follow."""
 
     WORKING = "working"
@@ -40,7 +40,7 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     """A batch as reported by its vendor."""
 
     vendor_id: str
-    state: BatchState
+    state: VendorBatchState
     status: str
     mark: str = ""
     """Our name for it; empty if the vendor stores none, or it is not ours."""
