@@ -186,9 +186,6 @@ def make_receipt(
     kept, near_misses = _shown_memories(parts, stages)
     coverage = _coverage(stages)
     answerer = parts.answerer if options.answer else None
-    is_partial = coverage.unjudged > 0 or prepared.index.files_left > 0
-    if judged.unreached_causes:
-        is_partial = True
     return Answer(
         turn_id=prepared.turn.id,
         continues=prepared.turn.continues,
@@ -202,7 +199,7 @@ def make_receipt(
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, resources),
         primary=_primary_info(parts, answerer, resources) if answerer else None,
-        partial=is_partial,
+        partial=_is_partial(coverage, stages),
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -365,6 +362,12 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
     return f"{before}\n\n{bundle.text}"
 
 
+def _is_partial(coverage: Coverage, stages: TurnStages) -> bool:
+    """Whether something that belongs to the turn was not read, or not judged under its wording."""
+    is_unread = stages.prepared.index.files_left > 0
+    return is_unread or coverage.unjudged > 0 or bool(stages.judged.unreached_causes)
+
+
 def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) -> int:
     """Return the exit code: of several ends, the one that matters most to a caller."""
     judged = stages.judged
@@ -380,13 +383,10 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
         return ranking.unjudged_exit
     if answered.failed:
         return ExitCode.NO_ANSWER
-    is_partial = (
-        coverage.unjudged or judged.unreached_causes or stages.prepared.index.files_left
-    )
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
-    if is_partial or is_left_open:
+    if _is_partial(coverage, stages) or is_left_open:
         return ExitCode.PARTLY
     return ExitCode.DONE
 
