@@ -111,16 +111,24 @@ def prepare_turn(
     with gc_paused(), stopwatch.stage("cache"):
         pool = _pool_of(parts, key, fetched, ready.scope, just_judged_hashes)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
-    saved = checkpoint.name if checkpoint else ""
-    # From here the turn has a thread in any case, so whether it may carry is fixed now.
-    rejudges = not turn.may_carry
-    ready = replace(ready, thread=session.thread, rejudge_all=rejudges, checkpoint=saved)
+    ready = _in_thread(ready, session, checkpoint, rejudges=not turn.may_carry)
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
-    also = joined.also
     return PreparedTurn(
-        ready, key, pool, report, routing, session, checkpoint, warnings, also=also
+        ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
+
+
+def _in_thread(
+    turn: Turn, session: SessionInfo, checkpoint: Checkpoint | None, *, rejudges: bool
+) -> Turn:
+    """Return the turn in its session's thread.
+
+    rejudges: nothing is carried over. From here the turn has a thread in any case, so this is fixed
+        now.
+    """
+    saved = checkpoint.name if checkpoint else ""
+    return replace(turn, thread=session.thread, rejudge_all=rejudges, checkpoint=saved)
 
 
 def _pool_of(

@@ -220,6 +220,26 @@ class _HookRun(Struct):
             raise UsageError(
                 f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
             )
+        call = self._read_call(root)
+        if has_older_header(call.root.store_file, opening.SCHEMA):
+            # first: if time runs out during the migration, it is finished there.
+            call.wake()
+        problem = event_function(self.event)(call)
+        # Answer now, even with nothing; later answers are ignored.
+        self.answer_with("")
+        failure = None
+        if problem:
+            failure = describe_failure(self.event, problem, at=time.time())
+        note_end(
+            call.state_file,
+            failure=failure,
+            session=call.thread,
+            texts=call.added_texts,
+            brief=call.brief,
+        )
+
+    def _read_call(self, root: RepositoryRoot) -> HookCall:
+        """Read the message and the settings; root: of the folder that the hook runs in."""
         asked_at = time.monotonic()
         self.data = self.data or read_input()
         message = read_message(self.data)
@@ -247,22 +267,7 @@ class _HookRun(Struct):
             self.data,
             self.answer_with,
         )
-        if has_older_header(root.store_file, opening.SCHEMA):
-            # first: if time runs out during the migration, it is finished there.
-            self.call.wake()
-        problem = event_function(self.event)(self.call)
-        # Answer now, even with nothing; later answers are ignored.
-        self.answer_with("")
-        failure = None
-        if problem:
-            failure = describe_failure(self.event, problem, at=time.time())
-        note_end(
-            self.state_file,
-            failure=failure,
-            session=thread,
-            texts=self.call.added_texts,
-            brief=self.call.brief,
-        )
+        return self.call
 
     def advice(self, error: BaseException | None) -> str:
         """Return what to tell the agent about a store that is refused, once a day; empty for any
