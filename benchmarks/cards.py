@@ -9,7 +9,7 @@ whose file name where the file moved. A term of the task in a card adds a share 
 evidence of what the card is about: of a file to all its entities, of a class to its methods, of a
 folder to all within it. Each share is compared to the same judge without cards, its weights trained
 on all other repositories, without cards as those of the package are; the share is the best of the
-others. Weights fitted anew, and cards as features of their own, are shown beside them. Ends with 1
+others. Refitted weights, and cards as features of their own, are shown beside them. Ends with 1
 where recall@15 does not rise by enough.
 """
 
@@ -138,7 +138,7 @@ def main() -> int:
         share = covered[kind] / max(1, covered["all"])
         print(f"functions, methods and classes under a card of a {kind}: {share:.3f}")
     for way in tasks[0].ways:
-        show(f"weights fitted anew, {way}", list(cross_validated(tasks, way, fitted_to=way)))
+        show(f"refitted weights, {way}", list(cross_validated(tasks, way, fitted_to=way)))
     figures: dict[str, list[Figures]] = {}
     for way in tasks[0].ways:
         # It has columns of its own, which the weights without cards lack.

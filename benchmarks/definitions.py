@@ -135,9 +135,64 @@ def is_signature(tag: Definition, language: str) -> bool:
     return ends is not None and ends[0] in ";\n"
 
 
+class Comparison(NamedTuple):
+    """What ctags and our queries find in the files of one language."""
+
+    theirs: list[Definition]
+    absent: list[Definition]
+    """Tags at which we have no definition."""
+    inside: set[Definition]
+    """Of these, what stands inside a function or a test of ours."""
+    signatures: set[Definition]
+    named: list[Definition]
+    """Ours that have a name."""
+    extra: list[Definition]
+    """Of these, what ctags does not know."""
+
+    @property
+    def missed(self) -> list[Definition]:
+        """Tags that should be ours and are not."""
+        return [tag for tag in self.absent if tag not in self.inside | self.signatures]
+
+
+def compare(files: list[Path], language: str) -> Comparison:
+    """Compare the definitions of these files."""
+    theirs, tagged = by_ctags(files, language)
+    ours = by_queries(files)
+    same_name: dict[tuple[str, str], list[Definition]] = defaultdict(list)
+    wholes: dict[str, list[Definition]] = defaultdict(list)
+    for definition in ours:
+        same_name[definition.path, definition.name].append(definition)
+        if definition.is_whole:
+            wholes[definition.path].append(definition)
+    absent: list[Definition] = []
+    inside: set[Definition] = set()
+    signatures: set[Definition] = set()
+    for tag in theirs:
+        if is_within(tag, same_name[tag.path, tag.name]):
+            continue
+        absent.append(tag)
+        if is_within(tag, wholes[tag.path]):
+            inside.add(tag)
+        elif language in WITHOUT_BODIES and is_signature(tag, language):
+            signatures.add(tag)
+    named = [definition for definition in ours if definition.name != TITLED]
+    extra = [
+        definition for definition in named if (definition.path, definition.name) not in tagged
+    ]
+    return Comparison(theirs, absent, inside, signatures, named, extra)
+
+
+def is_within(tag: Definition, definitions: list[Definition]) -> bool:
+    """Return whether a tag lies within the lines of one of these."""
+    return any(around.start <= tag.start <= around.end for around in definitions)
+
+
 def main() -> None:
     """Print recall, precision and some of what differs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("language", choices=CTAGS_NAMES)
     parser.add_argument("path", type=Path)
     parser.add_argument("--show", type=int, default=10, help="how many differences to name")
@@ -148,46 +203,23 @@ def main() -> None:
         for path in options.path.rglob("*")
         if path.is_file() and language_of(str(path)).name == name
     ]
-    theirs, tagged = by_ctags(files, name)
-    ours = by_queries(files)
-    lines: dict[tuple[str, str], list[Definition]] = defaultdict(list)
-    wholes: dict[str, list[Definition]] = defaultdict(list)
-    for definition in ours:
-        lines[definition.path, definition.name].append(definition)
-        if definition.is_whole:
-            wholes[definition.path].append(definition)
-    absent = [
-        tag
-        for tag in theirs
-        if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])
-    ]
-    inside = {
-        tag for tag in absent if any(a.start <= tag.start <= a.end for a in wholes[tag.path])
-    }
-    signatures = {
-        tag
-        for tag in absent
-        if name in WITHOUT_BODIES and tag not in inside and is_signature(tag, name)
-    }
-    missed = [tag for tag in absent if tag not in inside and tag not in signatures]
-    named = [definition for definition in ours if definition.name != TITLED]
-    extra = [
-        definition for definition in named if (definition.path, definition.name) not in tagged
-    ]
-    expected = len(theirs) - len(inside) - len(signatures)
+    compared = compare(files, name)
+    tags, missed, absent = len(compared.theirs), compared.missed, len(compared.absent)
+    expected = tags - len(compared.inside) - len(compared.signatures)
+    recall = 1 - len(missed) / max(1, expected)
+    precision = 1 - len(compared.extra) / max(1, len(compared.named))
     print(
-        f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a"
-        f" test, {len(signatures)} signatures; recall of the others"
-        f" {1 - len(missed) / max(1, expected):.3f} (of all"
-        f" {1 - len(absent) / max(1, len(theirs)):.3f}), precision"
-        f" {1 - len(extra) / max(1, len(named)):.3f}"
+        f"{name}: {len(files)} files, {tags} tags, {len(compared.inside)} inside a function or a"
+        f" test, {len(compared.signatures)} signatures; recall of the others {recall:.3f} (of"
+        f" all {1 - absent / max(1, tags):.3f}), precision {precision:.3f}"
     )
-    for label, definitions in (("missed", missed), ("only ours", extra)):
-        for definition in sorted(
-            definitions, key=lambda definition: definition.start - definition.end
-        )[: options.show]:
-            lines_of_it = f"{definition.start}-{definition.end}"
-            print(f"  {label}: {definition.path}:{lines_of_it} {definition.name}")
+    for label, definitions in (("missed", missed), ("only ours", compared.extra)):
+        longest_first = sorted(
+            definitions, key=lambda differing: differing.start - differing.end
+        )
+        for definition in longest_first[: options.show]:
+            place = f"{definition.path}:{definition.start}-{definition.end}"
+            print(f"  {label}: {place} {definition.name}")
 
 
 if __name__ == "__main__":

@@ -152,15 +152,11 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
         case "java":
             return [program, str(ORACLES / "Calls.java"), str(root)]
         case "typescript" | "javascript":
-            is_there = options.typescript is not None and options.typescript.is_dir()
-            command = [
-                program,
-                str(ORACLES / "calls.mjs"),
-                str(root),
-                str(options.typescript),
-                language,
-            ]
-            return command if is_there else []
+            compiler = options.typescript
+            if compiler is None or not compiler.is_dir():
+                return []
+            script = str(ORACLES / "calls.mjs")
+            return [program, script, str(root), str(compiler), language]
         case "python":
             is_there = _can_import(program, "jedi")
             return [program, str(ORACLES / "calls.py"), str(root)] if is_there else []
@@ -168,19 +164,14 @@ def oracle_command(language: str, root: Path, options: argparse.Namespace) -> li
             is_there = _can_import(program, "clang.cindex")
             return [program, str(ORACLES / "calls_of_cpp.py"), str(root)] if is_there else []
         case "csharp":
+            if not options.dotnet:
+                return []
             script = str(ORACLES / "calls_of_csharp.py")
-            return (
-                [sys.executable, script, str(root), str(options.dotnet)]
-                if options.dotnet
-                else []
-            )
+            return [sys.executable, script, str(root), str(options.dotnet)]
         case "ruby":
             tests = [str(path) for path in options.tests]
-            return (
-                [program, f"-I{root / 'lib'}", str(ORACLES / "calls.rb"), str(root), *tests]
-                if tests
-                else []
-            )
+            command = [program, f"-I{root / 'lib'}", str(ORACLES / "calls.rb"), str(root)]
+            return [*command, *tests] if tests else []
         case _:
             return [sys.executable, str(ORACLES / "calls_of_rust.py"), str(root)]
 

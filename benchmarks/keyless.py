@@ -84,6 +84,40 @@ class Scored(Struct, frozen=True):
 
 
 def main() -> int:
+    options = read_options()
+    if options.part:
+        kept = show_questions(options.part, options.repositories, options.cache)
+        return int(kept > MOST_ABSENT)
+    cases = read_cases(options.bench, every=options.every)
+    scored: list[Scored] = []
+    filled: list[Figures] = []
+    lost = 0
+    for result in ask_all(cases, options.repositories, options.cache):
+        ranked = tuple(
+            memory for memory in result.ranking.ranked if memory.score >= LEAST_OF_POOL
+        )
+        scored.append(Scored(result.case, ranked))
+        filled.append(figures_of(result.case, result.ranking.selection))
+        lost += lost_of(result.ranking)
+    show("passed alone", figures_under(PASSED_ALONE, scored))
+    show("filled", filled)
+    if options.grid:
+        for rules in GRID:
+            show(
+                f"{rules.target_places} {rules.share} {rules.other_kinds}",
+                figures_under(rules, scored),
+            )
+    held_out = list(cross_validated(scored))
+    show("… cross-validated", held_out)
+    print(f"passed, and neither kept nor named: {lost}")
+    absent, asked_for = kept_of_absent(cases, options.repositories, options.cache)
+    print(f"questions about what is not there: {absent} of {asked_for} keep something")
+    worst = max(show_questions(part, options.repositories, options.cache) for part in PARTS)
+    kept_wrongly = max(worst, absent / max(1, asked_for))
+    return int(lost > 0 or misses_targets(held_out, kept_wrongly=kept_wrongly))
+
+
+def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -99,51 +133,26 @@ def main() -> int:
         help="ask only the questions of one part, and no commits",
     )
     parser.add_argument("--grid", action="store_true", help="show every rule of the grid")
-    options = parser.parse_args()
-    if options.part:
-        return int(
-            show_questions(options.part, options.repositories, options.cache) > MOST_ABSENT
-        )
-    cases = read_cases(options.bench, every=options.every)
-    scored: list[Scored] = []
-    kept: list[Figures] = []
-    lost = 0
-    for result in ask_all(cases, options.repositories, options.cache):
-        ranked = tuple(
-            memory for memory in result.ranking.ranked if memory.score >= LEAST_OF_POOL
-        )
-        scored.append(Scored(result.case, ranked))
-        kept.append(figures_of(result.case, result.ranking.selection))
-        lost += lost_of(result.ranking)
-    show(
-        "passed alone",
-        [figures_of(result.case, result.under(PASSED_ALONE)) for result in scored],
-    )
-    show("filled", kept)
-    if options.grid:
-        for rules in GRID:
-            show(
-                f"{rules.target_places} {rules.share} {rules.other_kinds}",
-                [figures_of(result.case, result.under(rules)) for result in scored],
-            )
-    held_out = list(cross_validated(scored))
-    show("… cross-validated", held_out)
-    print(f"passed, and neither kept nor named: {lost}")
-    absent, asked_for = kept_of_absent(cases, options.repositories, options.cache)
-    print(f"questions about what is not there: {absent} of {asked_for} keep something")
-    worst = max(show_questions(part, options.repositories, options.cache) for part in PARTS)
+    return parser.parse_args()
+
+
+def figures_under(rules: FillRules, scored: Sequence[Scored]) -> list[Figures]:
+    """Count what each case would keep by a rule."""
+    return [figures_of(result.case, result.under(rules)) for result in scored]
+
+
+def misses_targets(held_out: Sequence[Figures], *, kept_wrongly: float) -> bool:
+    """Print the targets, and return whether one is missed.
+
+    kept_wrongly: share of the questions about what is not there that keep something.
+    """
     print(
         f"targets: any gold at least {ANY_GOLD} at most {MOST_KEPT} kept; of what is not there"
         f" {MOST_ABSENT}"
     )
-    any_gold, mean = (
-        fmean(row.any_gold for row in held_out),
-        fmean(row.kept for row in held_out),
-    )
-    kept_wrongly = max(worst, absent / max(1, asked_for))
-    return int(
-        lost > 0 or any_gold < ANY_GOLD or mean > MOST_KEPT or kept_wrongly > MOST_ABSENT
-    )
+    any_gold = fmean(row.any_gold for row in held_out)
+    mean_kept = fmean(row.kept for row in held_out)
+    return any_gold < ANY_GOLD or mean_kept > MOST_KEPT or kept_wrongly > MOST_ABSENT
 
 
 def figures_of(case: CommitCase, selection: Selection) -> Figures:

@@ -100,6 +100,8 @@ async def serve(latency_s: float) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--latency-s", type=float, default=0.0)
     asyncio.run(serve(parser.parse_args().latency_s))

@@ -278,7 +278,9 @@ def _made_records(turns: int, random: Random) -> Iterator[dict[str, Any]]:
 
 def main() -> int:
     """Measure and print; 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--transcripts", type=Path)
     parser.add_argument("--budgets", default="40000,20000,10000")
     options = parser.parse_args()

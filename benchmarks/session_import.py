@@ -57,35 +57,26 @@ def claude(dice: random.Random, root: Path, session: str) -> Iterator[str]:
             "isSidechain": False,
             "cwd": str(root),
             "type": kind,
-        }
-        record |= {
             "sessionId": session,
             "version": "2.0.1",
             "gitBranch": "main",
             "message": message,
+            "uuid": f"{session}-{number}",
+            "timestamp": stamp(number),
+            **fields,
         }
-        return (
-            json.dumps(
-                record | {"uuid": f"{session}-{number}", "timestamp": stamp(number), **fields}
-            )
-            + "\n"
-        )
+        return json.dumps(record) + "\n"
 
     while True:
         yield line("user", f"{prose(dice, 40)} in `src/module_{dice.randrange(300)}.py`?")
         for step in range(STEPS):
             call, failed = f"toolu_{number}", step == 3 and dice.random() < 0.1
-            tool_input = (
-                {"command": f"pytest tests/{dice.choice(WORDS)}"}
-                if step % 2
-                else {"file_path": f"{root}/src/a.py"}
-            )
-            name = "Bash" if step % 2 else "Edit"
+            name, tool_input = "Edit", {"file_path": f"{root}/src/a.py"}
+            if step % 2:
+                name, tool_input = "Bash", {"command": f"pytest tests/{dice.choice(WORDS)}"}
+            tool_use = {"type": "tool_use", "id": call, "name": name, "input": tool_input}
             yield line("assistant", [{"type": "text", "text": prose(dice, 30)}])
-            yield line(
-                "assistant",
-                [{"type": "tool_use", "id": call, "name": name, "input": tool_input}],
-            )
+            yield line("assistant", [tool_use])
             text = prose(dice, TOOL_BYTES // 8) + ("\nAssertionError: no" if failed else "")
             result = {
                 "type": "tool_result",

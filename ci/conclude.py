@@ -1,8 +1,8 @@
 """How the job ends, once everything is written, kept and told: by the command, then by the gate.
 
 Without a key a run can judge nothing that has changed, so what it leaves unjudged, and a gate that
-this fails, are told and let pass. Trade-off: a stranger's pull request is held to the baseline only
-when it is run again with a key.
+this fails, are reported and do not fail the job. Trade-off: a stranger's pull request is held to
+the baseline only when it is run again with a key.
 """
 
 import sys

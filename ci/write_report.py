@@ -177,7 +177,7 @@ def _write(page: Path) -> Written:
     check = ["--check", f"--baseline={given('BASELINE')}"] if given("BASELINE") else []
     with fenced():
         first = told = _xscore(*since, *check, f"--output={page}", "--json")
-        # No baseline to read, say: the figures are told all the same.
+        # For example without a readable baseline: the figures are shown all the same.
         if told.returncode not in (0, GATE):
             print(_message(told.stdout), file=sys.stderr)
             check = []

@@ -115,10 +115,8 @@ def test_a_rubric_of_ones_own(
         sys, "stdin", io.StringIO("Go away.\nWe are sorry; please send the receipt.\n")
     )
     code, out = run("own_rubric.py")
-    assert (code, [line.split()[:2] for line in out.splitlines()]) == (
-        0,
-        [["1", "0.8"], ["0", "0.04"]],
-    )
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()] == [["1", "0.8"], ["0", "0.04"]]
     assert "promises nothing" in json.dumps(host.bodies)
 
 
@@ -138,10 +136,8 @@ def test_a_nightly_rescore(shop: Path, host: DecisionServer, run: Run) -> None:
     code, first = run("nightly_rescore.py", "tasks.txt")
     again_code, second_night = run("nightly_rescore.py", "tasks.txt")
     assert (code, again_code) == (0, 0)
-    assert (
-        first.count(" judged, 0 cached, 0 unjudged") == 2
-        and second_night.count(": 0 judged, ") == 2
-    )
+    assert first.count(" judged, 0 cached, 0 unjudged") == 2
+    assert second_night.count(": 0 judged, ") == 2
 
 
 def test_a_chat_over_general_memories(

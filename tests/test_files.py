@@ -1,4 +1,4 @@
-"""Files that are written: a named pipe gets what a reader takes, and waits for nobody for ever."""
+"""Files that are written: a named pipe gets what a reader takes, and waits for a reader a while."""
 
 import os
 import re

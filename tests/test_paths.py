@@ -38,10 +38,8 @@ def test_worktrees_share_a_store(make_repo: MakeRepo, tmp_path: Path) -> None:
     repository = find_root(tmp_path / "second")
     assert repository.path == tmp_path / "second"
     assert (repository.store_dir, repository.worktree) == (root / ".git" / "xscore", "second")
-    assert (
-        repository.git_dir is not None
-        and repository.git_dir.parent == root / ".git" / "worktrees"
-    )
+    assert repository.git_dir is not None
+    assert repository.git_dir.parent == root / ".git" / "worktrees"
 
 
 def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:

@@ -65,7 +65,7 @@ class Hook(Generic[Function]):
 
 
 def implements(_hook: Hook[Function]) -> Callable[[Function], Function]:
-    """Mark a function as one that this hook calls; mypy checks that it has the hook's type."""
+    """Register a function with this hook; mypy checks that it has the hook's type."""
     return lambda function: function
 
 

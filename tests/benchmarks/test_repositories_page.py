@@ -17,11 +17,9 @@ def test_the_page_has_the_form_of_its_script() -> None:
     ]
     assert len(table) == len(REPOSITORIES) == page.count("\n| [")
     for (place, language, *figures), repository in zip(table, REPOSITORIES, strict=True):
-        assert (
-            repository.name in place
-            and repository.commit in place
-            and language == repository.language
-        )
+        assert repository.name in place
+        assert repository.commit in place
+        assert language == repository.language
         assert len(figures) == len(HEADS) - 2 and all(map(CELLS.fullmatch, figures))
         memories, *kinds = (
             int(figure.replace(",", "")) for figure in figures[: HEADS.index("tokens") - 2]

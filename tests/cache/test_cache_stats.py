@@ -8,9 +8,8 @@ from tests.store.conftest import function
 from xscore.cache import judgment_store
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.platform import database
+from xscore.platform.clock import DAY_S
 from xscore.store.opening import connect_store
-
-DAY = 86_400.0
 
 
 def figures(
@@ -37,7 +36,7 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     judged(connection, "a", [*memories, function("gone")])
     judged(connection, "b", memories)
     judged(connection, "a", memories[:1], "j2")
-    asked(connection, "a", NOW - DAY)
+    asked(connection, "a", NOW - DAY_S)
     figures(connection, "t_aj1", 4, 0)
     with database.transaction(connection):
         judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
@@ -66,7 +65,7 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
         )
         for judge_stats in stats.judges
     ] == [
-        ("j1", "openai:m", True, 2, 7, NOW - DAY),
+        ("j1", "openai:m", True, 2, 7, NOW - DAY_S),
         ("j2", "", False, 1, 1, None),
     ]
     assert stats.of_other_judges == 1 and stats.unreadable == ()
@@ -81,7 +80,7 @@ def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
         ("b", 20, 10, 0),
         ("c", 100, 20, 20),
     ):
-        asked(connection, turn, NOW - days * DAY)
+        asked(connection, turn, NOW - days * DAY_S)
         figures(connection, f"t_{turn}j1", candidates, cached)
     asked(connection, "lexical", NOW)
     figures(connection, "t_lexicalj1", 99, 0, is_model=0)

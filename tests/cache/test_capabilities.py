@@ -61,11 +61,9 @@ def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
     amend_capability(connection, **NAMES, limits=limits, at=1.0)
     alone = read_capability(connection, **NAMES)
     assert alone is not None
-    assert (alone.probed_at, alone.limits, alone.reply_form) == (
-        0.0,
-        limits,
-        ReplyForm.JSON_SCHEMA,
-    )
+    assert alone.probed_at == 0.0
+    assert alone.limits == limits
+    assert alone.reply_form == ReplyForm.JSON_SCHEMA
     write_capability(connection, FOUND, at=2.0)
     amend_capability(connection, **NAMES, limits=limits, at=3.0)
     assert read_capability(connection, **NAMES) == replace(FOUND, limits=limits)

@@ -23,10 +23,8 @@ def report_of(ran: ActionRun) -> dict[str, Any]:
 
 def judged_on_main(runner: Runner) -> None:
     """Cache a store with every judgment of the questions, as a run on the default branch does."""
-    assert (
-        run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ).returncode
-        == 0
-    )
+    done = run(*EVAL["command"].split(), cwd=runner.workspace, environ=runner.environ)
+    assert done.returncode == 0
     kept = runner.temp / "caches/main"
     shutil.copytree(store_dir(runner.workspace), kept)
     runner.caches[f"xscore-Linux-s{SCHEMA.version}-1-main"] = kept

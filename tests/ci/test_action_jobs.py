@@ -57,10 +57,8 @@ def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> N
     assert row in ran.summary
     assert [row in body for body in bodies] == [True]
     [page] = runner.artifacts
-    assert (
-        page == Path(ran.outputs["page"]).name
-        and report["repositories"][0] in runner.artifacts[page]
-    )
+    assert page == Path(ran.outputs["page"]).name
+    assert report["repositories"][0] in runner.artifacts[page]
     assert len(runner.caches) == 1
     assert ran.titles("error") == []
 

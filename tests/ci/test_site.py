@@ -104,8 +104,6 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     )
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode != 0
-    assert (
-        "docs/gone.md" in done.stderr
-        and "nowhere" in done.stderr
-        and "start'" not in done.stderr
-    )
+    assert "docs/gone.md" in done.stderr
+    assert "nowhere" in done.stderr
+    assert "start'" not in done.stderr

@@ -94,11 +94,9 @@ def test_a_document_that_was_passed_over_is_not_called_just_below() -> None:
         ANSWER, threshold=0.5, selected=(WRITE, added), near_misses=(document, copy)
     )
     shown = unstyle(answer_account.render_near_misses(answer))
-    assert (
-        "README.md:41-77 0.40" in shown
-        and "nearest below" not in shown
-        and "copy.py" not in shown
-    )
+    assert "README.md:41-77 0.40" in shown
+    assert "nearest below" not in shown
+    assert "copy.py" not in shown
     assert unstyle(answer_account.render_filled(answer)).startswith("~ marks 1 weaker match")
     alone = replace(answer, selected=(WRITE,))
     assert unstyle(answer_account.render_near_misses(alone)).startswith(

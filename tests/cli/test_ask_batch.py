@@ -44,11 +44,9 @@ def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
         "# twice  The discount is taken twice", "As it is.", "",
         "# cart  Where is the sum asked for?", "As it is.",
     ]  # fmt: skip
-    assert (
-        "shop/prices.py:9" in done.stderr
-        and "takes it" in done.stderr
-        and "turn t_" in done.stderr
-    )
+    assert "shop/prices.py:9" in done.stderr
+    assert "takes it" in done.stderr
+    assert "turn t_" in done.stderr
     assert "asked 2 of 2 questions" in done.stderr and "one question a call:" in done.stderr
     assert "\nsaved 1 of 2 calls" in done.stderr
     repeated = xscore("ask", "--batch", questions, *models, cwd=shop)
@@ -88,8 +86,6 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     receipt = json.loads(done.stdout)
-    assert (
-        receipt["judge"]["prompt_version"] == QUESTIONS_VERSION
-        and receipt["coverage"]["carried"] > 0
-    )
+    assert receipt["judge"]["prompt_version"] == QUESTIONS_VERSION
+    assert receipt["coverage"]["carried"] > 0
     assert receipt["coverage"]["unjudged"] == 0 and done.returncode == 0

@@ -83,11 +83,9 @@ def test_a_dry_run_keeps_and_sends_nothing(
     plan = json.loads(done.stdout)
     assert (done.returncode, plan["job"], plan["standing"]) == (0, None, None)
     assert plan["questions"] == 3 and plan["requests"] == 3 * plan["prompts"] > 0
-    assert (
-        plan["to_judge"] == plan["candidates"]
-        and plan["hit_rate"] == 0.0
-        and plan["batches"] == 1
-    )
+    assert plan["to_judge"] == plan["candidates"]
+    assert plan["hit_rate"] == 0.0
+    assert plan["batches"] == 1
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
     assert "selection.final" not in done.stderr
     monkeypatch.setenv("XSCORE_SELECTION_FINAL", "openai:judge-2")
@@ -127,11 +125,9 @@ def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
     alone."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     repeated = run(*SUBMIT)
-    assert (
-        repeated.returncode == 2
-        and job in repeated.stderr
-        and f"xscore batch collect {job}" in repeated.stderr
-    )
+    assert repeated.returncode == 2
+    assert job in repeated.stderr
+    assert f"xscore batch collect {job}" in repeated.stderr
     (shop / "q.jsonl").write_text(LIST + '{"id": "c", "task": "how are sums made?"}\n')
     plan = json.loads(run(*SUBMIT, "--json").stdout)
     assert plan["elsewhere_jobs"] == [job] and plan["elsewhere"] == 3 * plan["to_judge"]
@@ -163,11 +159,9 @@ def test_nothing_left_to_judge_makes_no_job(
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     assert run("batch", "wait", job, "--json").returncode == 0
     done = run(*SUBMIT)
-    assert (
-        done.returncode == 0
-        and "hit rate 100 %" in done.stdout
-        and "no job was made" in done.stderr
-    )
+    assert done.returncode == 0
+    assert "hit rate 100 %" in done.stdout
+    assert "no job was made" in done.stderr
     assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
 
 
@@ -190,11 +184,9 @@ def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> N
     server.batches.looks_until_done = 4
     run(*SUBMIT)
     done = run("batch", "status")
-    assert (
-        done.returncode == 0
-        and "3 at the vendor" in done.stdout
-        and "in_progress" in done.stdout
-    )
+    assert done.returncode == 0
+    assert "3 at the vendor" in done.stdout
+    assert "in_progress" in done.stdout
     assert "completed" in (run("batch", "status").stdout + run("batch", "status").stdout)
     assert job_in(run("batch", "status", "--offline", "--json"))["judged"] == 0
     assert server.batches.asked[Step.RESULTS] == 0
@@ -228,11 +220,9 @@ def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -
     live_before = server.counts.requests
     done = run("batch", "run", "q.jsonl", "--json", "--judge", "openai:judge-2")
     after = json.loads(done.stdout)["coverage"]
-    assert (
-        done.returncode == 0
-        and after["judged"] == before["unjudged"]["interrupted"]
-        and not after["unjudged"]
-    )
+    assert done.returncode == 0
+    assert after["judged"] == before["unjudged"]["interrupted"]
+    assert not after["unjudged"]
     assert server.counts.requests - live_before == before["lost"]
 
 

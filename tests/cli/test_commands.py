@@ -16,11 +16,9 @@ def test_ask_answers(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> No
     done = xscore("ask", TASK, *scripted, cwd=basket)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "It is summed in Basket.total.\n"
-    assert (
-        "0.95" in done.stderr
-        and "shop/basket.py:7-9" in done.stderr
-        and "sums the prices" in done.stderr
-    )
+    assert "0.95" in done.stderr
+    assert "shop/basket.py:7-9" in done.stderr
+    assert "sums the prices" in done.stderr
     assert "kept " in done.stderr.splitlines()[-1] and "$0" in done.stderr.splitlines()[-1]
     assert "\x1b" not in done.stderr + done.stdout
 
@@ -34,11 +32,9 @@ def test_without_a_key(xscore: Run, basket: Path) -> None:
     assert done.stderr.count("OPENAI_API_KEY") == 1
     assert "no model" in done.stderr
     answer = json.loads(xscore("ask", TASK, "--json", cwd=basket).stdout)
-    assert (
-        answer["answer"] is None
-        and answer["judge"]["is_model"] is False
-        and answer["primary"] is None
-    )
+    assert answer["answer"] is None
+    assert answer["judge"]["is_model"] is False
+    assert answer["primary"] is None
     assert "stores none" in next(
         line for line in xscore("status", cwd=basket).stdout.split("\n") if "judgments" in line
     )
@@ -110,10 +106,8 @@ def test_explain(xscore: Run, basket: Path, scripted: tuple[str, ...]) -> None:
     explanation = json.loads(
         xscore("explain", "shop/basket.py::greet", "--json", cwd=basket).stdout
     )
-    assert (
-        explanation["outcome"] == "below_threshold"
-        and explanation["memory"]["raw_score"] == 0.03
-    )
+    assert explanation["outcome"] == "below_threshold"
+    assert explanation["memory"]["raw_score"] == 0.03
     page = xscore("explain", explanation["id"], cwd=basket).stdout
     assert "below threshold" in page and "raw score  0.03" in page and "threshold 0.7" in page
     assert xscore("explain", "shop/basket.py::nobody", cwd=basket).returncode == 1

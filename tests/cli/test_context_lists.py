@@ -54,16 +54,13 @@ def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]
         xscore("context", TASK, "shop", "-g", "check*", *scripted, "--json", cwd=shop).stdout
     )
     of_folder = json.loads(xscore("context", TASK, ".", *scripted, "--json", cwd=shop).stdout)
-    assert of_one_file["scope"]["within"] == ["shop/checkout.py"] and both["scope"][
-        "within"
-    ] == [
+    assert of_one_file["scope"]["within"] == ["shop/checkout.py"]
+    assert both["scope"]["within"] == [
         "shop",
         "README.md",
     ]
-    assert (
-        of_one_file["coverage"] == inside["coverage"]
-        and of_one_file["coverage"]["candidates"] > 0
-    )
+    assert of_one_file["coverage"] == inside["coverage"]
+    assert of_one_file["coverage"]["candidates"] > 0
     assert (
         of_one_file["coverage"]["candidates"]
         < both["coverage"]["candidates"]
@@ -97,11 +94,9 @@ def test_ask_and_estimate_take_paths(
 def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
     """A missing path is a usage error that names the nearest, and nothing is judged."""
     done = xscore("context", TASK, path, cwd=shop)
-    assert (
-        done.returncode == 2
-        and "Did you mean shop/checkout.py" in done.stderr
-        and not done.stdout
-    )
+    assert done.returncode == 2
+    assert "Did you mean shop/checkout.py" in done.stderr
+    assert not done.stdout
     folder = xscore("context", TASK, "shp/", cwd=shop)
     assert folder.returncode == 2 and "shop/" in folder.stderr
 

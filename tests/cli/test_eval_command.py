@@ -128,7 +128,8 @@ def test_nothing_to_mine_is_said(xscore: Run, repo: Path, tmp_path: Path) -> Non
     assert (single.returncode, single.stdout) == (
         1,
         "",
-    ) and "0 cases of 1 commit" in single.stderr
+    )
+    assert "0 cases of 1 commit" in single.stderr
     (tmp_path / "plain").mkdir()
     none = xscore("eval", "mine", cwd=tmp_path / "plain")
     assert (none.returncode, none.stdout) == (1, "") and "no history" in none.stderr

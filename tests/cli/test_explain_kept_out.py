@@ -44,12 +44,10 @@ def repo(make_repo: MakeRepo, xscore: Run, tmp_path: Path) -> Path:
     (repository / "hollow" / "empty").mkdir(parents=True)
     write_files(repository, {"holder/repository/y.py": "Y = 1\n"})
     commit_all(repository / "holder/repository")
-    assert (
-        xscore(
-            "ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=repository
-        ).returncode
-        == 1
+    done = xscore(
+        "ask", "quite other penguins", "--judge", "lexical", "--no-answer", cwd=repository
     )
+    assert done.returncode == 1
     return repository
 
 

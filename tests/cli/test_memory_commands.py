@@ -58,20 +58,16 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
             "src/net/retry.py:10-40",
         ),
     )
-    assert (decision["layer"], decision["kind"], decision["became"]) == (
-        "governance",
-        "decision",
-        "stored",
-    )
+    assert decision["layer"] == "governance"
+    assert decision["kind"] == "decision"
+    assert decision["became"] == "stored"
     assert decision["particulars"]["alternatives"] == ["backoff"]
     assert decision["citations"][0]["path"] == "src/net/retry.py"
     listed = xscore("memory", "list", "--kind", "decision", cwd=repo)
     assert listed.stdout.startswith(decision["id"]) and "we use tenacity" in listed.stdout
     shown = xscore("memory", "show", decision["id"], cwd=repo)
-    assert (
-        "Because: it composes" in shown.stdout
-        and "cites       src/net/retry.py:10-40" in shown.stdout
-    )
+    assert "Because: it composes" in shown.stdout
+    assert "cites       src/net/retry.py:10-40" in shown.stdout
     (repo / "src/net/retry.py").write_text("gone = True\n")
     assert "(stale, key retry)" in xscore("memory", "list", cwd=repo).stdout
     assert "changed since" in xscore("memory", "show", decision["id"], cwd=repo).stdout
@@ -159,11 +155,9 @@ def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
         "0.9",
         stdin="use B",
     )
-    assert (after["id"], after["text"], after["importance"]) == (
-        identifier,
-        "use B\n\nBecause: fast",
-        0.9,
-    )
+    assert after["id"] == identifier
+    assert after["text"] == "use B\n\nBecause: fast"
+    assert after["importance"] == 0.9
     assert xscore("memory", "update", identifier, cwd=repo).returncode == 2
 
 
@@ -184,10 +178,8 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
     file = tmp_path / "snapshot.json"
     assert xscore("memory", "export", "--snapshot", "-o", str(file), cwd=repo).returncode == 0
     header, memory, *records = map(json.loads, file.read_text().splitlines())
-    assert (
-        xscore("memory", "update", memory["id"], "--importance", "0.1", cwd=repo).returncode
-        == 0
-    )
+    done = xscore("memory", "update", memory["id"], "--importance", "0.1", cwd=repo)
+    assert done.returncode == 0
     assert said(xscore, repo, "memory", "import", "--snapshot", str(file))["changed"] == 1
     assert xscore("memory", "export", "--snapshot", cwd=repo).stdout == file.read_text()
     assert header["holds"] == "snapshot"
@@ -226,11 +218,9 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, repo: 
             )
     listed = xscore("memory", "list", cwd=repo)
     assert len(listed.stdout.splitlines()) == 50
-    assert (
-        "word059" in listed.stdout
-        and "word009" not in listed.stdout
-        and "word010" in listed.stdout
-    )
+    assert "word059" in listed.stdout
+    assert "word009" not in listed.stdout
+    assert "word010" in listed.stdout
     assert "10 older ones are not shown: `--limit 60` shows all" in listed.stderr
     assert len(xscore("memory", "list", "--limit", "3", cwd=repo).stdout.splitlines()) == 3
     at_limit = xscore("memory", "list", "--limit", "60", cwd=repo)
@@ -288,12 +278,8 @@ def test_a_file_that_others_could_read_is_for_the_user_alone(
 ) -> None:
     """P06: an existing file of mode 0644 becomes 0600; a process that had it open still reads the
     old content."""
-    assert (
-        xscore(
-            "memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path
-        ).returncode
-        == 0
-    )
+    done = xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path)
+    assert done.returncode == 0
     file = tmp_path / "out.jsonl"
     file.write_text("before\n")
     file.chmod(0o644)
@@ -330,12 +316,8 @@ def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
 def test_lines_or_one_object(xscore: Run, tmp_path: Path) -> None:
     """P06: `--json` prints one object with the same memories; an empty store is no error, an
     unmatched filter is."""
-    assert (
-        xscore(
-            "memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path
-        ).returncode
-        == 0
-    )
+    done = xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path)
+    assert done.returncode == 0
     header, memory = map(
         json.loads, xscore("memory", "export", cwd=tmp_path).stdout.splitlines()
     )

@@ -68,12 +68,10 @@ def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memor
     before = (store_file(tmp_path)).read_bytes()
     done = xscore("memory", "delete", kept[0].id, "m_nope", "--dry-run", "--json", cwd=tmp_path)
     body = json.loads(done.stdout)
-    assert (done.returncode, body["schema"], body["ids"], body["missing"]) == (
-        0,
-        1,
-        [kept[0].id],
-        ["m_nope"],
-    )
+    assert done.returncode == 0
+    assert body["schema"] == 1
+    assert body["ids"] == [kept[0].id]
+    assert body["missing"] == ["m_nope"]
     assert (body["memories"], body["dry_run"], body["proof"]) == (1, True, None)
     assert xscore("memory", "wipe", "--kind", "todo", "--dry-run", cwd=tmp_path).returncode == 0
     assert (store_file(tmp_path)).read_bytes() == before
@@ -292,11 +290,9 @@ def test_what_cannot_be_searched_for_is_not_called_verified(
     with own_store(tmp_path) as store:
         put(store.connection, short)
     done = xscore("memory", "delete", short.id, "--verify", "--yes", cwd=tmp_path)
-    assert (
-        done.returncode == 6
-        and "not verified" in done.stdout
-        and "12 characters" in done.stderr
-    )
+    assert done.returncode == 6
+    assert "not verified" in done.stdout
+    assert "12 characters" in done.stderr
     assert b"so be it" not in raw(tmp_path)
 
 

@@ -195,10 +195,8 @@ def test_a_store_being_indexed_is_not_said_to_be_empty(
     """While the background process indexes, status does not ask for `xscore index`; when none runs,
     it does."""
     folder = make_repo(SOURCE)
-    assert (
-        xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode
-        == 0
-    )
+    done = xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder)
+    assert done.returncode == 0
     assert "Nothing is indexed yet: run `xscore index`." in xscore("status", cwd=folder).stdout
     with closing(
         connect_store(store_file(folder), key_source(user_data_dir(None)))

@@ -48,10 +48,8 @@ def test_a_terminal_is_shown_the_ranking(shop: Path, own_home: Path) -> None:
     lines = seen.splitlines()
     at = next(number for number, line in enumerate(lines) if "Basket.total" in line)
     assert code == 0, seen
-    assert (
-        lines[at].split()[1:] == ["shop/basket.py:2-9", "Basket.total"]
-        and "names" in lines[at + 1]
-    )
+    assert lines[at].split()[1:] == ["shop/basket.py:2-9", "Basket.total"]
+    assert "names" in lines[at + 1]
     entry = [line.strip() for line in lines[at + 1 : at + 6]]
     assert "def total(" in entry and "# the prices of a basket are summed" in entry
     assert "self," not in entry and "<" not in seen

@@ -6,6 +6,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
@@ -45,10 +48,8 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(
     announcement = (
         'You were working on "mend \\x1b[31madd_one\\u202e now" (branch feat/ABC-7, 2 h ago).'
     )
-    assert (
-        repeated.stderr.count("You were working on") == 1
-        and announcement in repeated.stderr.splitlines()
-    )
+    assert repeated.stderr.count("You were working on") == 1
+    assert announcement in repeated.stderr.splitlines()
     assert announcement not in repeated.stdout
     asleep(root, 49)
     assert "You were working" not in xscore("ask", "quiet", "-q", *flags, cwd=root).stderr
@@ -56,11 +57,9 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(
     in_json = xscore("ask", "last", "--json", *flags, cwd=root)
     session = json.loads(in_json.stdout)["session"]
     assert "You were working" not in in_json.stderr
-    assert (session["branch"], session["resumed"], session["last_task"]) == (
-        "feat/ABC-7",
-        True,
-        "quiet",
-    )
+    assert session["branch"] == "feat/ABC-7"
+    assert session["resumed"] is True
+    assert session["last_task"] == "quiet"
     assert set(session) == {"thread", "branch", "resumed", "last_task", "last_updated"}
 
 
@@ -76,17 +75,13 @@ def test_a_session_is_shown_resumed_and_closed(
     assert xscore("session", "close", cwd=root).returncode == 1
     xscore("ask", "Goal: speed\nis add_one fast?", "--file", "a.py:2", *flags, cwd=root)
     shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
-    assert (shown["goals"], shown["entities"], shown["pending"]) == (
-        ["speed"],
-        ["a.py::add_one"],
-        ["measure it"],
-    )
-    assert (shown["branch"], shown["file"], shown["line"], shown["tasks"]) == (
-        "main",
-        "a.py",
-        2,
-        1,
-    )
+    assert shown["goals"] == ["speed"]
+    assert shown["entities"] == ["a.py::add_one"]
+    assert shown["pending"] == ["measure it"]
+    assert shown["branch"] == "main"
+    assert shown["file"] == "a.py"
+    assert shown["line"] == 2
+    assert shown["tasks"] == 1
     page = xscore("session", "show", cwd=root).stdout
     assert "You were working on" in page and "a.py:2" in page and "measure it" in page
     begun = json.loads(xscore("session", "fresh", "--json", cwd=root).stdout)["thread"]
@@ -136,68 +131,62 @@ def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     )
 
 
-def test_a_checkpoint_goes_from_hand_to_hand(
-    make_repo: MakeRepo, tmp_path: Path, xscore: Run
+def session_json(xscore: Run, root: Path, *arguments: str) -> dict[str, Any]:
+    """Run `xscore session … --json` and return what it prints."""
+    body: dict[str, Any] = json.loads(xscore("session", *arguments, "--json", cwd=root).stdout)
+    return body
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of one function."""
+    return make_repo({"a.py": CODE})
+
+
+def test_a_checkpoint_is_not_replaced_by_accident(
+    root: Path, tmp_path: Path, xscore: Run
 ) -> None:
-    """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name
-    exits with 1."""
-    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+    """B06: saved and loaded by name; its note and goal are lost to `--replace` alone."""
     assert xscore("session", "save", "x", cwd=root).returncode == 1, "there is no session yet"
-    xscore("ask", "is add_one fast?", *flags, cwd=root)
-    saved = json.loads(
-        xscore(
-            "session",
-            "save",
-            "speed",
-            "--note",
-            "ask Ann",
-            "--goal",
-            "faster",
-            "--json",
-            cwd=root,
-        ).stdout
-    )
-    assert (saved["goals"], saved["notes"], saved["pending"]) == (
-        ["faster"],
-        ["ask Ann"],
-        ["measure it"],
-    )
-    taken = xscore("session", "save", "speed", cwd=root)
-    assert taken.returncode == 2 and "--replace" in taken.stderr, (
-        "its note and goal would be lost"
-    )
-    assert json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert (
-        xscore(
-            "session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root
-        ).returncode
-        == 0
-    )
-    saved = json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout)
-    assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
+    xscore("ask", "is add_one fast?", *scripted(tmp_path), cwd=root)
+    notes = ("--note", "ask Ann", "--goal", "faster")
+    saved = session_json(xscore, root, "save", "speed", *notes)
+    assert saved["goals"] == ["faster"]
+    assert saved["notes"] == ["ask Ann"]
+    assert saved["pending"] == ["measure it"]
+    refused = xscore("session", "save", "speed", cwd=root)
+    assert refused.returncode == 2
+    assert "--replace" in refused.stderr
+    assert session_json(xscore, root, "load", "speed") == saved
+    replaced = xscore("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root)
+    assert replaced.returncode == 0
+    loaded = session_json(xscore, root, "load", "speed")
+    assert loaded["notes"] == ["ask Bob"]
+    assert loaded["goals"] == ["is add_one fast?"]
     assert "ask Bob" in xscore("session", "load", "speed", cwd=root).stdout
-    (listed,) = json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)[
-        "checkpoints"
-    ]
+
+
+def test_a_checkpoint_goes_from_hand_to_hand(root: Path, tmp_path: Path, xscore: Run) -> None:
+    """B06: list, ask and delete by name; a dry run changes nothing; an unknown name exits with
+    1."""
+    flags = scripted(tmp_path)
+    xscore("ask", "is add_one fast?", *flags, cwd=root)
+    saved = session_json(xscore, root, "save", "speed", "--note", "ask Bob")
+    (listed,) = session_json(xscore, root, "checkpoints")["checkpoints"]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
-    receipt = json.loads(
-        xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout
-    )
-    assert receipt["checkpoint"] == "speed"
-    bundle = xscore(
-        "context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root
-    ).stdout
-    assert bundle.index("ask Bob") < bundle.index("def add_one")
+    with_checkpoint = ("--checkpoint", "speed")
+    in_json = xscore("ask", "go on", *with_checkpoint, "--json", *flags, cwd=root)
+    assert json.loads(in_json.stdout)["checkpoint"] == "speed"
+    shown = xscore("context", "is add_one fast?", *with_checkpoint, *flags[:2], cwd=root)
+    assert shown.stdout.index("ask Bob") < shown.stdout.index("def add_one")
     wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
-    assert wrong.returncode == 1 and "speed" in wrong.stderr
+    assert wrong.returncode == 1
+    assert "speed" in wrong.stderr
     assert xscore("session", "delete", "speed", "--dry-run", cwd=root).returncode == 0
-    gone = json.loads(xscore("session", "delete", "speed", "--json", cwd=root).stdout)
+    gone = session_json(xscore, root, "delete", "speed")
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
     assert xscore("session", "delete", "speed", cwd=root).returncode == 1
-    assert (
-        json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"]
-        == []
-    )
+    assert session_json(xscore, root, "checkpoints")["checkpoints"] == []
 
 
 def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
@@ -227,11 +216,9 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(
     )
     assert f"{guess['carried']} judgment" in xscore("session", "list", cwd=root).stdout
     (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
-    assert (listed["thread"], listed["tasks"], listed["carried"]) == (
-        "sums/1",
-        2,
-        guess["carried"],
-    )
+    assert listed["thread"] == "sums/1"
+    assert listed["tasks"] == 2
+    assert listed["carried"] == guess["carried"]
     why = xscore("explain", "part_1.py::f1_1", cwd=root).stdout
     assert f"carried from turn {first['turn_id']}: judged under “add one”." in why
     fresh = xscore(

@@ -58,10 +58,8 @@ def test_import_says_what_was_taken_and_left(
     ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
     broken = xscore("memory", "import-sessions", "--from", "claude-code", cwd=root)
     assert broken.returncode == 1
-    assert (
-        "not read: ~/.claude/projects/" in broken.stderr
-        and "line 2: expected `message`" in broken.stderr
-    )
+    assert "not read: ~/.claude/projects/" in broken.stderr
+    assert "line 2: expected `message`" in broken.stderr
 
 
 def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:

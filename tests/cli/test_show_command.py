@@ -54,7 +54,7 @@ def test_what_cannot_be_a_page_is_refused(
 def test_a_turn_opens_in_the_browser(
     xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """`ask --open` prints the turn as always and opens its page, which nobody else may read."""
+    """`ask --open` prints the turn as always and opens its page, which only the user may read."""
     environ = browser_that_notes(tmp_path)
     answered = xscore(
         "ask", TASK, *judge, "--no-answer", "--open", "--json", cwd=basket, environ=environ

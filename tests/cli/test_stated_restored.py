@@ -128,12 +128,10 @@ def test_a_lost_store_comes_back_row_for_row(folder: Path, xscore: Run) -> None:
         )
         decide(store, "Tills close at six")
     before = stated_rows(folder)
-    assert (
-        len(before["memories"]) == 5
-        and len(before["cited"]) == 2
-        and before["links"]
-        and before["occurrences"]
-    )
+    assert len(before["memories"]) == 5
+    assert len(before["cited"]) == 2
+    assert before["links"]
+    assert before["occurrences"]
     lose_store(folder)
     rebuilt = xscore("store", "rebuild", "--yes", "--json", cwd=folder)
     assert rebuilt.returncode == 0, rebuilt.stderr
@@ -387,12 +385,8 @@ def test_the_copy_of_an_encrypted_store_is_cipher_text(folder: Path, xscore: Run
     assert xscore("store", "encrypt", "--all", cwd=folder).returncode == 0
     words = ("Prices are summed", "the till is locked", "tabs")
     assert [holding(text) for text in words] == [[], [], []]
-    assert (
-        xscore(
-            "memory", "add", "The heron is secret", "--kind", "decision", cwd=folder
-        ).returncode
-        == 0
-    )
+    done = xscore("memory", "add", "The heron is secret", "--kind", "decision", cwd=folder)
+    assert done.returncode == 0
     assert holding("heron") == [] and len(copies()) == 2
     before = stated_rows(folder)["memories"]
     lose_store(folder)
@@ -420,10 +414,8 @@ def test_an_encrypted_copy_is_not_put_back_in_plain(folder: Path, xscore: Run) -
         xscore("memory", "add", "Something new", "--kind", "todo", cwd=folder).returncode == 0
     )
     refused = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
-    assert (
-        json.loads(refused.stdout)["restored"] == 0
-        and "run `xscore store encrypt`" in refused.stderr
-    )
+    assert json.loads(refused.stdout)["restored"] == 0
+    assert "run `xscore store encrypt`" in refused.stderr
     assert xscore("store", "encrypt", cwd=folder).returncode == 0
     back = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)
     assert json.loads(back.stdout)["restored"] == 4

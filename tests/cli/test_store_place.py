@@ -115,12 +115,8 @@ def make_poison(tmp_path: Path, xscore: Run) -> Path:
     folder = tmp_path / "attacker"
     write_files(folder, {"a.py": "A = 1\n"})
     home = {"HOME": str(tmp_path / "attackers-home")}
-    assert (
-        xscore(
-            "memory", "add", "--kind", "decision", PLANTED, cwd=folder, environ=home
-        ).returncode
-        == 0
-    )
+    done = xscore("memory", "add", "--kind", "decision", PLANTED, cwd=folder, environ=home)
+    assert done.returncode == 0
     poison = tmp_path / "poison"
     with closing(sqlite3.connect(folder / ".xscore" / "memory.db")) as writer:
         writer.execute("PRAGMA wal_autocheckpoint = 0")
@@ -200,12 +196,10 @@ def test_the_user_can_accept_a_store_of_the_tree(
     has already."""
     earlier = plain_folder_with_store(basket, xscore, judge)
     (user_data_dir(None) / "trust.json").unlink()
-    assert (
-        xscore(
-            "memory", "add", "--kind", "decision", "baskets expire after a day", cwd=basket
-        ).returncode
-        == 0
+    done = xscore(
+        "memory", "add", "--kind", "decision", "baskets expire after a day", cwd=basket
     )
+    assert done.returncode == 0
     accepted = xscore("store", "trust", cwd=basket)
     assert accepted.returncode == 0, accepted.stderr
     assert not earlier.exists()
@@ -221,12 +215,8 @@ def test_stores_of_two_worktrees_become_one(basket: Path, xscore: Run, judge: Ju
     plain_folder_with_store(basket, xscore, judge)
     link = (second / ".git").read_text()
     (second / ".git").unlink()
-    assert (
-        xscore(
-            "memory", "add", "--kind", "decision", "refunds take three days", cwd=second
-        ).returncode
-        == 0
-    )
+    done = xscore("memory", "add", "--kind", "decision", "refunds take three days", cwd=second)
+    assert done.returncode == 0
     (second / ".git").write_text(link)
     for root in (basket, second, basket):
         xscore("status", cwd=root)

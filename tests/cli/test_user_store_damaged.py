@@ -70,11 +70,9 @@ def test_doctor_names_the_damaged_store_of_ones_own(
     assert "your store" in xscore("doctor", cwd=tmp_path).stdout
     tear(user_file)
     done = xscore("doctor", cwd=tmp_path)
-    assert (
-        done.returncode == 3
-        and str(user_file) in done.stdout
-        and "store rebuild --user" in done.stdout
-    )
+    assert done.returncode == 3
+    assert str(user_file) in done.stdout
+    assert "store rebuild --user" in done.stdout
 
 
 def test_ones_own_store_is_built_anew_alone(

@@ -104,15 +104,9 @@ def test_calls_that_do_not_know_leave_other_ways_unknown(reader: Connection) -> 
     """Rows older than these figures make the comparison unknown, not equal."""
     add_call(reader, "a", "t_1", plain=None, packless=None, batch=None)
     comparison = reported(reader).comparison
-    assert (
-        comparison.without_packs_usd,
-        comparison.without_prefix_cache_usd,
-        comparison.by_batch_usd,
-    ) == (
-        None,
-        None,
-        None,
-    )
+    assert comparison.without_packs_usd is None
+    assert comparison.without_prefix_cache_usd is None
+    assert comparison.by_batch_usd is None
 
 
 def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection) -> None:
@@ -132,20 +126,12 @@ def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection
         add_call(reader, f"b_{number}", f"t_{number}")
     accuracy = reported(reader).accuracy
     assert accuracy and accuracy.turns == 1
-    assert (
-        accuracy.expected.calls,
-        accuracy.expected.input_tokens,
-        accuracy.expected.cost_usd,
-    ) == (
-        2,
-        1_800,
-        Decimal(1),
-    )
-    assert (accuracy.actual.calls, accuracy.actual.input_tokens, accuracy.actual.cost_usd) == (
-        2,
-        2_000,
-        Decimal(4),
-    )
+    assert accuracy.expected.calls == 2
+    assert accuracy.expected.input_tokens == 1_800
+    assert accuracy.expected.cost_usd == Decimal(1)
+    assert accuracy.actual.calls == 2
+    assert accuracy.actual.input_tokens == 2_000
+    assert accuracy.actual.cost_usd == Decimal(4)
 
 
 def test_estimated_dollars_are_held_against_those_without_a_prefix_cache(

@@ -172,10 +172,8 @@ def test_what_gained_a_price_is_inconclusive() -> None:
         check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES),
         "dollars",
     )
-    assert (dollars.verdict, dollars.note) == (
-        GateVerdict.INCONCLUSIVE,
-        "more is priced than in the baseline",
-    )
+    assert dollars.verdict == GateVerdict.INCONCLUSIVE
+    assert dollars.note == "more is priced than in the baseline"
 
 
 def test_one_new_price_excuses_no_other_rise() -> None:

@@ -45,11 +45,9 @@ async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: P
     assert set(restored["entities"]) == set(expected.pop("entities"))
     assert set(restored["files"]) == set(expected.pop("files"))
     assert {field: restored[field] for field in expected} == expected
-    assert (
-        answer.session is not None
-        and answer.session.branch == "elsewhere"
-        and answer.checkpoint == name
-    )
+    assert answer.session is not None
+    assert answer.session.branch == "elsewhere"
+    assert answer.checkpoint == name
     for words in (
         *expected["goals"],
         *expected["pending"],

@@ -159,8 +159,6 @@ def test_a_settings_file_is_read_or_refused(file: tuple[str, bytes]) -> None:
         except UsageError as error:
             assert error.message
         else:
-            assert (loaded.budget, loaded.openai, loaded.judge.model) == (
-                Settings().budget,
-                OpenAISettings(),
-                LUNA,
-            )
+            assert loaded.budget == Settings().budget
+            assert loaded.openai == OpenAISettings()
+            assert loaded.judge.model == LUNA

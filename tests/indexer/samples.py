@@ -1,5 +1,6 @@
 """A few lines in every language of the table, by its name: path and text."""
 
+from tests.indexer.compiled_sources import SOURCES
 from tests.indexer.test_blocks_and_pages import (
     CSS,
     DOCKERFILE,
@@ -11,7 +12,6 @@ from tests.indexer.test_blocks_and_pages import (
     TERRAFORM,
     VUE,
 )
-from tests.indexer.test_compiled_languages import SOURCES
 from xscore.indexer.languages import language_of
 
 _SCRIPT = """import { total } from './total'

@@ -218,51 +218,49 @@ def test_a_name_that_leads_out_is_not_opened(tmp_path: Path) -> None:
     assert not any(map(leads_out, STAYING))
 
 
-def test_every_exclusion_has_its_reason(index: Index) -> None:
-    """P02: .env and other secret files, links, submodules, binaries and the rest stay out, each
-    with its reason."""
-    names = ("yarn.lock", "x.po", "l.svg", "t.csv", "skip/me.py", ".aider.chat.history.md")
-    texts = {
-        "a.py": "x = 1\n",
-        ".env": "KEY=1\n",
-        "deploy/.env.local": "KEY=2\n",
-        "id_rsa": "k\n",
-        "a.pem": "k\n",
-    }
-    odd = {"big.txt": "x\n" * 600_000, "long.js": "x" * 9000, "b.dat2": "\0"}
-    root = index.make(texts | odd | dict.fromkeys(names, ""))
-    (root / "link.py").symlink_to("a.py")
-    submodule = root.parent / "other"
+SECRET_FILES = {
+    ".env": "KEY=1\n",
+    "deploy/.env.local": "KEY=2\n",
+    "id_rsa": "k\n",
+    "a.pem": "k\n",
+}
+EXCLUDED = {
+    "binary": 1,
+    "catalogue": 1,
+    "data": 1,
+    "excluded": 1,
+    "lockfile": 1,
+    "long_lines": 1,
+    "secret": len(SECRET_FILES),
+    "session": 1,
+    "submodule": 1,
+    "svg": 1,
+    "symlink": 1,
+    "too_large": 1,
+}
+
+
+def add_submodule(root: Path, submodule: Path) -> None:
+    """Make a repository of one file, and add it to another."""
     submodule.mkdir()
     git(submodule, "init", "-q")
     (submodule / "f.py").write_text("")
     git(submodule, "add", ".")
     git(submodule, "commit", "-qm", "x")
-    git(
-        root,
-        "-c",
-        "protocol.file.allow=always",
-        "submodule",
-        "add",
-        "-q",
-        str(submodule),
-        "mod",
-    )
+    may_be_local = ("-c", "protocol.file.allow=always")
+    git(root, *may_be_local, "submodule", "add", "-q", str(submodule), "mod")
+
+
+def test_every_exclusion_has_its_reason(index: Index) -> None:
+    """P02: .env and other secret files, links, submodules, binaries and the rest stay out, each
+    with its reason."""
+    names = ("yarn.lock", "x.po", "l.svg", "t.csv", "skip/me.py", ".aider.chat.history.md")
+    odd = {"big.txt": "x\n" * 600_000, "long.js": "x" * 9000, "b.dat2": "\0"}
+    root = index.make({"a.py": "x = 1\n"} | SECRET_FILES | odd | dict.fromkeys(names, ""))
+    (root / "link.py").symlink_to("a.py")
+    add_submodule(root, root.parent / "other")
     report = index.run(root, exclude=("skip/",))
-    assert report.files.excluded.by_reason == {
-        "binary": 1,
-        "catalogue": 1,
-        "data": 1,
-        "excluded": 1,
-        "lockfile": 1,
-        "long_lines": 1,
-        "secret": 4,
-        "session": 1,
-        "submodule": 1,
-        "svg": 1,
-        "symlink": 1,
-        "too_large": 1,
-    }
+    assert report.files.excluded.by_reason == EXCLUDED
     assert report.files.indexed == 2  # a.py and .gitmodules
     assert report.files.seen == report.files.indexed + report.files.unchanged + sum(
         report.files.excluded.by_reason.values()

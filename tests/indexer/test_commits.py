@@ -70,22 +70,18 @@ def test_a_commit_is_a_memory_of_its_date(index: Index, repository: Path) -> Non
     head = commit(repository, "Take a tenth off above one hundred\n\nSales agreed on it.")
     report = index.run(repository)
     (memory,) = select_memories(index.connection, "place = ?", (head,))
-    assert (memory.kind, memory.layer, memory.origin) == (
-        Kind.COMMIT,
-        Layer.GOVERNANCE,
-        MemoryOrigin.COMMIT,
-    )
+    assert memory.kind == Kind.COMMIT
+    assert memory.layer == Layer.GOVERNANCE
+    assert memory.origin == MemoryOrigin.COMMIT
     assert memory.title == f"commit {head[:7]}: Take a tenth off above one hundred"
     assert "Sales agreed on it." in memory.text
     assert "shop/prices.py" in memory.text
     assert "def total(order):" in memory.text
     assert memory.details.author == "Ada Byron"
     assert memory.updated_at == 1_709_380_800
-    assert (report.commits.memories, report.commits.added, report.commits.left_out) == (
-        2,
-        2,
-        {},
-    )
+    assert report.commits.memories == 2
+    assert report.commits.added == 2
+    assert report.commits.left_out == {}
 
 
 def test_what_says_nothing_is_left_out_and_counted(index: Index, repository: Path) -> None:

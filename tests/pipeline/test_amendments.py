@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from xscore.pipeline.amendments import STEP, place_later_words
+from xscore.platform.clock import DAY_S
 from xscore.platform.database import transaction
 from xscore.platform.hashing import integer_id
 from xscore.records.judgment import ORDER_BOOSTS, Judgment, Origin, Ranked
@@ -23,7 +24,6 @@ from xscore.store.memory_writer import make_memory, put_memories
 from xscore.store.opening import connect_store
 from xscore.store.worktrees import enter_worktree
 
-DAY_S = 86_400
 OLD_RULE = (
     "Overage bills in blocks of fifty units, rounded up, with no free units: any overage bills at"
     " least one block. The quota is prorated by the day of the month."
@@ -198,6 +198,6 @@ def test_a_decision_and_a_fact_follow_the_same_rule(connection: sqlite3.Connecti
 
 
 def test_what_nobody_would_be_shown_is_left_alone(connection: sqlite3.Connection) -> None:
-    """One memory, or none, has nobody to amend."""
+    """A single memory has none to amend, and neither has an empty list."""
     assert placed(connection, {}) == {}
     assert placed(connection, {}, said(NEW_RULE, day=1)) == {}

@@ -15,7 +15,7 @@ from tests.store.conftest import put
 from xscore.cli.answer_text import render_lines, render_selection, shown_memories
 from xscore.pipeline.build import Pipeline
 from xscore.records.calls import Stage
-from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
+from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings
 from xscore.store import memory_writer
@@ -155,10 +155,8 @@ async def test_what_is_only_filled_in_is_marked_and_pays_for_no_answer(
         ("filled", True)
     }
     first = render_lines(answer).splitlines()[0]
-    assert (
-        answer.selected[0].entity == "discount"
-        and first.count(f"~{answer.selected[0].score:.2f}") == 1
-    )
+    assert answer.selected[0].entity == "discount"
+    assert first.count(f"~{answer.selected[0].score:.2f}") == 1
     assert (explained.outcome, "filled in" in explained.words) == ("selected", True)
 
 
@@ -174,11 +172,9 @@ async def test_where_a_model_chose_nothing_no_answer_is_paid(
         context = await pipeline.ask(turn, answer=False)
         anyway = await pipeline.ask(turn, answer_anyway=True)
     assert Stage.PRIMARY in answer.usage
-    assert (answer.exit_code, answer.answer, answer.spent(Stage.PRIMARY).attempts) == (
-        1,
-        None,
-        0,
-    )
+    assert answer.exit_code == 1
+    assert answer.answer is None
+    assert answer.spent(Stage.PRIMARY).attempts == 0
     assert any("--answer-anyway" in warning for warning in answer.warnings)
     assert (context.exit_code, anyway.exit_code, anyway.answer) == (0, 0, server.answer)
 
@@ -193,41 +189,30 @@ async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAISe
     assert "Nothing scored near it." in render_selection(answer)
 
 
+def stated(kind: Kind, title: str, text: str, *, polarity: str = "") -> Memory:
+    """Return a memory that a person stated."""
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.GOVERNANCE if kind is Kind.DECISION else Layer.PROJECT,
+        kind=kind,
+        title=title,
+        text=text,
+        source=MemorySource.EXPLICIT,
+        details=MemoryDetails(polarity=polarity),
+        updated_at=1.0,
+        entity=title,
+    )
+    return memory
+
+
 async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_section(
     shop: Path, server: OpenAIServer
 ) -> None:
     """Every memory that passed is named, even if its layer has no room for its text; others are
     not."""
     server.score = lambda memory, turn: (90, "fits") if "quokka" in memory.text else (2, "no")
-    decision, failure, unrelated = (
-        memory_writer.make_memory(
-            layer=layer,
-            kind=kind,
-            title=title,
-            text=text,
-            source=MemorySource.EXPLICIT,
-            details=particulars,
-            updated_at=1.0,
-            entity=title,
-        )[0]
-        for layer, kind, title, text, particulars in (
-            (
-                Layer.GOVERNANCE,
-                Kind.DECISION,
-                "Quokkas pay half",
-                "The quokka pays half. " * 200,
-                MemoryDetails(),
-            ),
-            (
-                Layer.PROJECT,
-                Kind.PATTERN,
-                "Fails",
-                "The quokka test fails.",
-                MemoryDetails(polarity="antipattern"),
-            ),
-            (Layer.GOVERNANCE, Kind.DECISION, "Tabs", "We use tabs.", MemoryDetails()),
-        )
-    )
+    decision = stated(Kind.DECISION, "Quokkas pay half", "The quokka pays half. " * 200)
+    failure = stated(Kind.PATTERN, "Fails", "The quokka test fails.", polarity="antipattern")
+    unrelated = stated(Kind.DECISION, "Tabs", "We use tabs.")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         put(pipeline.store.connection, decision, failure, unrelated)
         forms = ("xml", "markdown", "json", "memory")
@@ -235,12 +220,10 @@ async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_
         plain = (await pipeline.context(Turn(task="Where is the cart?"))).bundle or ""
     xml, markdown, body, numbered = texts
     section = xml.partition("<governance>\n")[2].partition("\n</governance>")[0]
-    assert (
-        section.startswith("Known failure patterns:\n- ") and "Latest decisions:\n- " in section
-    )
+    assert section.startswith("Known failure patterns:\n- ")
+    assert "Latest decisions:\n- " in section
     assert decision.id in section and failure.id in section and unrelated.id not in section
     assert "# Governance\n\nKnown failure patterns:" in markdown
-    assert (
-        json.loads(body)["governance"]["decisions"] and "## Known Failure Patterns" in numbered
-    )
+    assert json.loads(body)["governance"]["decisions"]
+    assert "## Known Failure Patterns" in numbered
     assert ("<governance>" in plain) is ("quokka" in plain)

@@ -54,10 +54,8 @@ async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServe
     async with Pipeline.open(shop, at(server), observer=watch) as pipeline:
         assert pipeline.parts.judge.identity.model != "judge-2"
         second = await pipeline.resume(first.turn_id)
-    assert (
-        second.judge.model == "judge-2"
-        and second.coverage.carried == second.coverage.candidates
-    )
+    assert second.judge.model == "judge-2"
+    assert second.coverage.carried == second.coverage.candidates
     assert server.counts.judging_requests == paid
     assert any("its own judge, openai:judge-2" in note for note in watch.notes)
 

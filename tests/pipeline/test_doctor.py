@@ -76,10 +76,8 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
     findings = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
     assert findings["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
     declared = DECISION_HOSTS["typesafe"].limits.in_words()
-    assert (
-        declared
-        and f"stated by the host: {declared} a minute" in findings["judge limits"].detail
-    )
+    assert declared
+    assert f"stated by the host: {declared} a minute" in findings["judge limits"].detail
     assert "typesafe/jev-1.14.0" in findings["judge price"].detail
 
 
@@ -90,10 +88,8 @@ async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> No
         remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical")),
     )
     assert findings["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
-    assert (
-        findings["fallback 1 key"].ok
-        and "openai/gpt-6-luna" in findings["fallback 1 price"].detail
-    )
+    assert findings["fallback 1 key"].ok
+    assert "openai/gpt-6-luna" in findings["fallback 1 price"].detail
     assert not findings["fallback 2"].ok and "ANTHROPIC_API_KEY" in findings["fallback 2"].hint
     assert "final round" not in findings
     settings = remote()
@@ -136,10 +132,8 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str, is_likely: 
     something to check."""
     settings = Settings(openai=OpenAISettings(api_key=Secret(key)))
     findings = await lines(shop, settings)
-    assert (
-        findings["judge key"].ok is is_likely
-        and "OPENAI_API_KEY" in findings["judge key"].detail
-    )
+    assert findings["judge key"].ok is is_likely
+    assert "OPENAI_API_KEY" in findings["judge key"].detail
     assert not any(
         key[-4:] in f"{finding.detail} {finding.hint}" for finding in findings.values()
     )

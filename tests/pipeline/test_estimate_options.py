@@ -82,11 +82,9 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
         "",
     ]
     cold, warm = ways["chat cold"], ways["chat warm"]
-    assert (cold.calls, cold.input_tokens, cold.seconds) == (
-        warm.calls,
-        warm.input_tokens,
-        warm.seconds,
-    )
+    assert cold.calls == warm.calls
+    assert cold.input_tokens == warm.input_tokens
+    assert cold.seconds == warm.seconds
     assert 0.9 * warm.input_tokens < warm.cached_input_tokens < warm.input_tokens
     fresh = warm.input_tokens - warm.cached_input_tokens
     by_hand = {

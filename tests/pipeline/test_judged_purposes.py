@@ -113,10 +113,8 @@ async def test_without_the_setting_purposes_change_nothing(shop: Path, host: Hos
     first = await ask(shop, host.settings)
     await write(shop, host.settings, {PRICES: LINE}, at=1.0)
     repeated = await ask(shop, host.settings)
-    assert (repeated.coverage.judged, repeated.coverage.cached) == (
-        0,
-        first.coverage.candidates,
-    )
+    assert repeated.coverage.judged == 0
+    assert repeated.coverage.cached == first.coverage.candidates
     assert "purpose" not in json.dumps(host.bodies())
     assert "purposes" not in repeated.judge.saw
 

@@ -1,4 +1,4 @@
-"""Places of commits and of conventions that nobody stated."""
+"""Places of commits and of conventions that were inferred."""
 
 import pytest
 

@@ -109,10 +109,8 @@ def test_a_folder_has_the_methods_of_a_pipeline(shop: Path) -> None:
             getattr(xscore.OpenFolder, name),
             getattr(xscore.Pipeline, name),
         )
-        assert (
-            inspect.signature(of_folder) == inspect.signature(of_pipeline)
-            and of_folder.__doc__ == of_pipeline.__doc__
-        )
+        assert inspect.signature(of_folder) == inspect.signature(of_pipeline)
+        assert of_folder.__doc__ == of_pipeline.__doc__
 
 
 def test_threads_wait_for_each_other(shop: Path, server: OpenAIServer) -> None:
@@ -276,11 +274,9 @@ def test_an_answer_shows_itself(shop: Path, server: OpenAIServer) -> None:
     with xscore.open(shop, settings_for(server)) as x:
         answer = x.ask(TASK)
     receipt = "1 of 12 memories kept (12 judged) by openai:judge-2, $0"
-    assert (
-        "<script>" in str(answer)
-        and "0.90  shop/prices.py::discount" in str(answer)
-        and receipt in str(answer)
-    )
+    assert "<script>" in str(answer)
+    assert "0.90  shop/prices.py::discount" in str(answer)
+    assert receipt in str(answer)
     page = answer._repr_html_()
     assert "<script>" not in page and "&lt;script&gt;once" in page and receipt in page
     assert receipt in "\n".join(xscore.Interrupted(answer)._render_traceback_())

@@ -30,7 +30,7 @@ def store(repository: Path) -> Iterator[Store]:
 
 
 def listed(store: Store, moment: float) -> dict[str, float]:
-    """Return the files and their ages, as a turn is told."""
+    """Return the files and their ages, as a turn sees them."""
     changes = changes_before_head(store.connection, store.root, moment)
     return {file.path: round(file.age_days, 6) for file in changes}
 

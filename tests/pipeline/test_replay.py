@@ -81,12 +81,10 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
         replayed = await pipeline.ask(TASK)
     assert chosen(replayed) == chosen(paid) and len(chosen(paid)) == 2
     assert replayed.exit_code == 0 and replayed.coverage.cached == paid.coverage.candidates
-    assert (
-        replayed.answer is None
-        and replayed.primary is None
-        and replayed.bundle
-        and "def total" in replayed.bundle
-    )
+    assert replayed.answer is None
+    assert replayed.primary is None
+    assert replayed.bundle
+    assert "def total" in replayed.bundle
 
 
 async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(
@@ -104,11 +102,9 @@ async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(
         replayed = await pipeline.ask(TASK)
     unjudged = replayed.coverage.unjudged
     assert server.counts.requests == 0
-    assert (
-        replayed.exit_code == 1
-        and replayed.unjudged.by_cause == {"replay": unjudged}
-        and unjudged > 0
-    )
+    assert replayed.exit_code == 1
+    assert replayed.unjudged.by_cause == {"replay": unjudged}
+    assert unjudged > 0
     assert all(
         absent.cause == UnjudgedCause.REPLAY and absent.detail
         for absent in replayed.unjudged.sample

@@ -50,10 +50,8 @@ async def test_the_mean_of_two_answers_counts_and_a_cached_turn_asks_for_neither
     """One falls below the threshold and one rises above it; each counts and is paid once."""
     settings = settings_for(server)
     first = await ask(shop, settings)
-    assert (first.coverage.judged, first.coverage.candidates) == (
-        server.questions - 2,
-        server.questions - 2,
-    )
+    assert first.coverage.judged == server.questions - 2
+    assert first.coverage.candidates == server.questions - 2
     assert first.second_draws == SecondDraws(drawn=2)
     assert (scores(first)["project"], scores(first)["Shop > Discounts"]) == pytest.approx(
         (0.67, 0.72)
@@ -78,9 +76,10 @@ async def test_an_edit_draws_nothing_else_again(shop: Path, server: DecisionServ
     readme = shop / "README.md"
     readme.write_text(readme.read_text().replace("tenth", "fifth"))
     edited = await ask(shop, settings)
-    assert (edited.second_draws.cached, server.questions - questions_before) == (
-        1,
-        edited.coverage.judged + edited.second_draws.drawn,
+    assert edited.second_draws.cached == 1
+    assert (
+        server.questions - questions_before
+        == edited.coverage.judged + edited.second_draws.drawn
     )
 
 
@@ -111,11 +110,9 @@ async def test_what_gets_no_second_answer_keeps_its_first(
     """A host that fails in between costs a warning but no judgment."""
     server.status = lambda _: (400, "no more") if server.requests > 1 else None
     answer = await ask(shop, settings_for(server))
-    assert (answer.coverage.unjudged, answer.exit_code, scores(answer)["project"]) == (
-        0,
-        0,
-        0.73,
-    )
+    assert answer.coverage.unjudged == 0
+    assert answer.exit_code == 0
+    assert scores(answer)["project"] == 0.73
     assert answer.second_draws == SecondDraws(missed=2)
     assert any("judged once instead of twice" in warning for warning in answer.warnings)
 

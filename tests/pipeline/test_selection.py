@@ -79,11 +79,9 @@ def test_each_kind_has_the_threshold_of_its_kind_and_judge() -> None:
     of = {kind: read.of(ranked("m", 0, kind=kind).candidate) for kind in Kind}
     assert (of[Kind.FUNCTION], of[Kind.TEST], of[Kind.DOC], read.lowest) == (0.5, 0.5, 0.8, 0.5)
     anthropic = Thresholds.of_table(table, judge="anthropic")
-    assert (anthropic.by_kind["method"], anthropic.by_kind["test"], anthropic.default) == (
-        0.6,
-        0.9,
-        0.8,
-    )
+    assert anthropic.by_kind["method"] == 0.6
+    assert anthropic.by_kind["test"] == 0.9
+    assert anthropic.default == 0.8
     assert Thresholds.of_table({"doc": 0.5}, judge="openai") == Thresholds(0.7, {"doc": 0.5})
 
 
@@ -131,22 +129,18 @@ def test_min_keep_fills_from_the_near_misses_and_labels_them() -> None:
     selection = keep(
         [ranked("a", 0.8), ranked("b", 0.6), ranked("c", 0.5)], SelectionSettings(min_keep=2)
     )
-    assert (ids(selection), selection.filled, selection.below_threshold) == (
-        ["a", "b"],
-        frozenset({"b"}),
-        1,
-    )
+    assert ids(selection) == ["a", "b"]
+    assert selection.filled == frozenset({"b"})
+    assert selection.below_threshold == 1
     assert [memory.candidate.id for memory in selection.near_misses] == ["c"]
 
 
 def test_nothing_relevant_keeps_nothing() -> None:
     """A nonsense question selects nothing, and the ten nearest are shown."""
     selection = keep([ranked(f"m{n}", n / 100) for n in range(30)])
-    assert (selection.kept, len(selection.near_misses), selection.below_threshold) == (
-        (),
-        10,
-        30,
-    )
+    assert selection.kept == ()
+    assert len(selection.near_misses) == 10
+    assert selection.below_threshold == 30
     assert selection.near_misses[0].candidate.id == "m29"
 
 

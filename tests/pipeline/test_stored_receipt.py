@@ -83,6 +83,21 @@ routings = st.builds(
 )
 
 
+judges = st.builds(
+    JudgeInfo,
+    provider=st.just("openai"),
+    model=words,
+    host=words,
+    prompt_version=st.just("1"),
+    order=st.just("memory_first"),
+    by_model=st.booleans(),
+    saw=st.just(("task",)),
+)
+SESSION = SessionInfo(
+    thread="s_1", branch="main", resumed=True, last_task="before", last_updated=1.5
+)
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> Answer:
     """Any receipt."""
@@ -93,15 +108,7 @@ def answers(draw: st.DrawFn) -> Answer:
         scope=Scope((draw(words),), (), (draw(words),)),
         threshold=draw(shares),
         top_k=draw(counts),
-        judge=JudgeInfo(
-            provider="openai",
-            model=draw(words),
-            host=draw(words),
-            prompt_version="1",
-            order="memory_first",
-            by_model=draw(st.booleans()),
-            saw=("task",),
-        ),
+        judge=draw(judges),
         primary=draw(st.none() | st.just(PrimaryInfo("openai", "strong"))),
         partial=unjudged > 0,
         warnings=tuple(draw(st.lists(words, max_size=2))),
@@ -122,18 +129,7 @@ def answers(draw: st.DrawFn) -> Answer:
         traffic=Traffic(
             limits=RateLimits(requests_per_minute=draw(st.none() | st.integers(1, 10**6)))
         ),
-        session=draw(
-            st.none()
-            | st.just(
-                SessionInfo(
-                    thread="s_1",
-                    branch="main",
-                    resumed=True,
-                    last_task="before",
-                    last_updated=1.5,
-                )
-            )
-        ),
+        session=draw(st.none() | st.just(SESSION)),
         checkpoint=draw(words),
         continues=draw(words),
         kept_out={"binary": draw(counts)},

@@ -70,10 +70,8 @@ async def test_a_stream_tells_everything_and_ends_in_the_receipt(
         == receipt.answer
     )
     assert not settled(repeated)
-    assert (
-        isinstance(repeated[-1], Answer)
-        and repeated[-1].coverage.cached == receipt.coverage.candidates
-    )
+    assert isinstance(repeated[-1], Answer)
+    assert repeated[-1].coverage.cached == receipt.coverage.candidates
 
 
 async def test_a_slow_reader_misses_nothing(shop: Path, server: OpenAIServer) -> None:

@@ -81,17 +81,13 @@ async def test_a_follow_up_asks_about_the_likely_part_only(
     calls = server.counts.judging_requests
     second = await ask(project, settings_for(server), REFUND)
     adds_up(second)
-    assert (
-        0 < second.coverage.judged < second.coverage.candidates / 3
-        and second.coverage.unjudged == 0
-    )
+    assert 0 < second.coverage.judged < second.coverage.candidates / 3
+    assert second.coverage.unjudged == 0
     assert server.counts.judging_requests - calls < calls
     (row,) = second.carried_over.under
-    assert (row.turn_id, row.task, second.carried_over.way) == (
-        first.turn_id,
-        ORDER.task,
-        "part",
-    )
+    assert row.turn_id == first.turn_id
+    assert row.task == ORDER.task
+    assert second.carried_over.way == "part"
     assert {memory.entity for memory in second.selected if not memory.carried_from} == set(
         SCORES
     )
@@ -185,10 +181,8 @@ async def test_carried_judgments_are_never_judgments_of_the_new_wording(
     alone = await ask(project, settings_for(server), Turn(task=REFUND.task))
     assert (alone.coverage.cached, alone.coverage.carried) == (second.coverage.judged, 0)
     repeated = await ask(project, settings_for(server), REFUND)
-    assert (
-        repeated.coverage.cached == repeated.coverage.candidates
-        and repeated.carried_over == CarriedOver()
-    )
+    assert repeated.coverage.cached == repeated.coverage.candidates
+    assert repeated.carried_over == CarriedOver()
 
 
 async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIServer) -> None:
@@ -199,10 +193,8 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
         estimate = (await pipeline.estimate(REFUND)).judge
         assert server.counts.judging_requests == calls
         answer = await pipeline.ask(REFUND, answer=False)
-    assert (estimate.to_judge, estimate.carried) == (
-        answer.coverage.judged,
-        answer.coverage.carried,
-    )
+    assert estimate.to_judge == answer.coverage.judged
+    assert estimate.carried == answer.coverage.carried
     assert estimate.calls == answer.spent(Stage.JUDGE).calls
     assert estimate.candidates == estimate.to_judge + estimate.cached + estimate.carried
 
@@ -224,11 +216,9 @@ async def test_another_judge_and_an_erased_turn_carry_nothing(
         explanation = await pipeline.explain("shop/part_7.py::step_7_6", turn_id=second.turn_id)
     assert {carried.turn_id for carried in third.carried_over.under} <= {second.turn_id}
     assert third.coverage.judged >= second.coverage.carried
-    assert (
-        explanation.memory
-        and explanation.memory.carried_from == first.turn_id
-        and ORDER.task not in explanation.words
-    )
+    assert explanation.memory
+    assert explanation.memory.carried_from == first.turn_id
+    assert ORDER.task not in explanation.words
 
 
 async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServer) -> None:
@@ -351,11 +341,9 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(
     capped = few_at_a_time(decider, max_usd=cost / 2)
     second = await ask(project, capped, REFUND)
     adds_up(second)
-    assert (
-        second.coverage.unjudged == 0 < second.coverage.judged
-        and second.partial
-        and second.exit_code == 4
-    )
+    assert second.coverage.unjudged == 0 < second.coverage.judged
+    assert second.partial
+    assert second.exit_code == 4
     assert second.carried_over.left == second.coverage.carried > 0
     assert any("earlier wording" in warning for warning in second.warnings)
     assert {memory.entity for memory in second.selected} == set(SCORES)

@@ -72,11 +72,9 @@ async def test_without_a_network_words_rank(
         # The host's port is part of the judge's identity.
         connection.execute("UPDATE turn SET judge = ''")
         resumed = await pipeline.resume(turn)
-    assert (resumed.exit_code, resumed.ranked_by, resumed.coverage.judged) == (
-        0,
-        "",
-        resumed.coverage.candidates,
-    )
+    assert resumed.exit_code == 0
+    assert resumed.ranked_by == ""
+    assert resumed.coverage.judged == resumed.coverage.candidates
 
 
 async def test_a_deadline_before_anything_is_judged_lets_words_rank(

@@ -88,10 +88,8 @@ async def test_the_user_layer_is_judged_and_kept_apart(
     )
     assert first.selected[0].reason == REASON == repeated.selected[0].reason
     assert "commit style" in render_selection(first)
-    assert (repeated.coverage.judged, repeated.coverage.cached) == (
-        0,
-        repeated.coverage.candidates,
-    )
+    assert repeated.coverage.judged == 0
+    assert repeated.coverage.cached == repeated.coverage.candidates
     assert counts == [first.coverage.candidates - 1, 1]
     assert used == 2
     project_bytes, user_bytes = raw(store_dir(shop), "memory.db"), raw(user_dir, "user.db")

@@ -64,12 +64,10 @@ def test_golden(snapshot: SnapshotAssertion) -> None:
     system text."""
     request = conversing(WHOLE, TURN.task)
     assert "\n\n---\n\n".join([request.system, *request.content]) == snapshot
-    assert (request.stage, request.model, request.max_output_tokens, request.reply_ids) == (
-        Stage.PRIMARY,
-        "m",
-        100,
-        (),
-    )
+    assert request.stage == Stage.PRIMARY
+    assert request.model == "m"
+    assert request.max_output_tokens == 100
+    assert request.reply_ids == ()
 
 
 def test_nothing_of_the_repository_stands_in_the_system_role() -> None:
@@ -111,7 +109,7 @@ def test_pasted_text_cannot_leave_its_fence() -> None:
 
 
 def test_an_empty_bundle_says_so() -> None:
-    """If nothing was chosen, the model is told so."""
+    """If nothing was chosen, the prompt says so."""
     nothing = render_bundle([], form="xml", max_tokens=100, settings=BundleSettings(), now=NOW)
     request = answer_request(
         Turn(task="t"), nothing, model="m", settings=PrimarySettings(max_output_tokens=10)

@@ -136,10 +136,8 @@ def test_rubric_has_the_stated_size_and_every_criterion() -> None:
 
 def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
     """A changed rubric or layout without a new version would mix two judges in one cache."""
-    assert (PROMPT_VERSION, digest(CODE_RUBRIC.text(), *request().content)) == (
-        "judge-3",
-        "b675f8863d458167d51b7b1a1076656a",
-    )
+    assert PROMPT_VERSION == "judge-3"
+    assert digest(CODE_RUBRIC.text(), *request().content) == "b675f8863d458167d51b7b1a1076656a"
 
 
 @pytest.mark.parametrize(
@@ -195,11 +193,9 @@ def test_prefix_is_the_same_for_every_turn() -> None:
     """System text and first part do not depend on turn, reasons or full context."""
     first = request()
     second = request(turn=Turn(task="Something else entirely"), reasons_from=0.0)
-    assert (first.system, first.content[0], first.reply_ids) == (
-        second.system,
-        second.content[0],
-        second.reply_ids,
-    )
+    assert first.system == second.system
+    assert first.content[0] == second.content[0]
+    assert first.reply_ids == second.reply_ids
     assert first.stable_parts == 1
 
 

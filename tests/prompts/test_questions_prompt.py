@@ -84,12 +84,10 @@ def test_the_prefix_is_the_same_whatever_is_asked() -> None:
     """Rubric and pack are the same bytes for any number of questions, so that a prefix cache serves
     them."""
     single, several = request(turns=TURNS[:1]), request()
-    assert (single.system, single.content[0], single.reply_ids, single.stable_parts) == (
-        several.system,
-        several.content[0],
-        several.reply_ids,
-        1,
-    )
+    assert single.system == several.system
+    assert single.content[0] == several.content[0]
+    assert single.reply_ids == several.reply_ids
+    assert single.stable_parts == 1
 
 
 @pytest.mark.parametrize("hostile", BREAKOUTS)
@@ -112,15 +110,12 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
     scores = schema["properties"]["scores"]
     assert scores["required"] == ["q1", "q2"] and scores["additionalProperties"] is False
     for of_question in scores["properties"].values():
-        assert (
-            of_question["required"] == ["ka", "qe"]
-            and of_question["additionalProperties"] is False
-        )
+        assert of_question["required"] == ["ka", "qe"]
+        assert of_question["additionalProperties"] is False
         assert of_question["properties"]["ka"] == SCORE
     reason = schema["properties"]["reasons"]["items"]
-    assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"][
-        "enum"
-    ] == [
+    assert reason["required"] == ["q", "id", "reason"]
+    assert reason["properties"]["q"]["enum"] == [
         "q1",
         "q2",
     ]

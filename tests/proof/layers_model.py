@@ -153,19 +153,7 @@ class Model(Struct):
             assert (before.status is not MemoryStatus.ACTIVE) == best, (
                 "an active memory says so, and another was renewed"
             )
-            status = (
-                MemoryStatus.STALE
-                if before.status is MemoryStatus.STALE and not cited
-                else MemoryStatus.ACTIVE
-            )
-            explicit = (
-                MemorySource.EXPLICIT
-                if MemorySource.EXPLICIT in (before.source, source)
-                else before.source
-            )
-            memory = replace(
-                before, status=status, source=explicit, cites=cited or before.cites
-            )
+            memory = _repeated(before, source, cited)
         else:
             assert identifier not in self.held, "new words took the id of other words"
             scope = MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY
@@ -376,3 +364,15 @@ class Model(Struct):
             assert not explicit, (
                 f"an inferred preference took the place of one that was said: {explicit}"
             )
+
+
+def _repeated(
+    before: ExpectedMemory, source: MemorySource, cited: frozenset[Cited]
+) -> ExpectedMemory:
+    """Return a memory after its words were stated again."""
+    status = MemoryStatus.ACTIVE
+    if before.status is MemoryStatus.STALE and not cited:
+        status = MemoryStatus.STALE
+    if source is not MemorySource.EXPLICIT:
+        source = before.source
+    return replace(before, status=status, source=source, cites=cited or before.cites)

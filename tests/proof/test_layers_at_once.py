@@ -9,6 +9,8 @@ that nothing wears out meanwhile.
 import asyncio
 import json
 import multiprocessing
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
@@ -205,23 +207,25 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     )
     assert len(imported) == len(set(imported)) == 8
     assert len(used) == 2 * ROUNDS
-    turn_keys = dict(rows_of_file(project_file, "SELECT id, turn_key FROM turn"))
+    check_exchanges(project_file, used, texts.keys(), gone)
+    habits = "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"
+    assert len(rows_of_file(user, habits)) == 1
+    assert rows_of_file(project_file, "SELECT * FROM claim") == []
+    assert rows_of_file(project_file, "SELECT * FROM reservation") == []
+
+
+def check_exchanges(
+    store: Path, used: Mapping[str, Sequence[str]], present: AbstractSet[str], gone: set[str]
+) -> None:
+    """Fail if the exchange of a turn is gone without a reason.
+
+    used: ids of the memories that a turn's answer was made with, by turn.
+    gone: ids of the memories that a writer erased.
+    """
+    turn_keys = dict(rows_of_file(store, "SELECT id, turn_key FROM turn"))
     exchange_ids = {exchange_memory_id(turn_keys[turn_id]): turn_id for turn_id in used}
     # The other writer may erase a memory that an answer was made with: that answer goes with it,
     # and so does every answer that was made with its exchange.
     for exchange, turn_id in exchange_ids.items():
         sources = set(used[turn_id])
-        assert exchange in texts or sources & (gone | (exchange_ids.keys() - texts.keys()))
-    assert (
-        len(
-            rows_of_file(
-                user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'"
-            )
-        )
-        == 1
-    )
-    assert (
-        rows_of_file(project_file, "SELECT * FROM claim")
-        == rows_of_file(project_file, "SELECT * FROM reservation")
-        == []
-    )
+        assert exchange in present or sources & (gone | (exchange_ids.keys() - present))

@@ -206,12 +206,10 @@ def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> 
     for turn in (history.first, history.second_task):
         coverage = turn.coverage
         assert 8 <= coverage.candidates <= 30
-        assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (
-            coverage.candidates,
-            0,
-            False,
-            0,
-        )
+        assert coverage.judged == coverage.candidates
+        assert coverage.unjudged == 0
+        assert turn.partial is False
+        assert turn.exit_code == 0
         assert shown(turn)
         assert all(0 <= score <= 1 for _, score, _ in shown(turn))
 

@@ -126,10 +126,8 @@ def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
 
 def test_slow_start_doubles_to_the_ceiling() -> None:
     """From 16 the limit doubles with each window of answers, up to the ceiling."""
-    assert (
-        AdaptiveConcurrency(100, start=64).limit == 64
-        and AdaptiveConcurrency(8, start=64).limit == 8
-    )
+    assert AdaptiveConcurrency(100, start=64).limit == 64
+    assert AdaptiveConcurrency(8, start=64).limit == 8
     assert AdaptiveConcurrency(100, start=3).limit == 16
     gate = AdaptiveConcurrency(100)
     assert story_of(500, gate).host.peak == 100

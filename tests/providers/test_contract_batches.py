@@ -65,7 +65,7 @@ def test_openai_lines_hold_what_the_sdk_takes(model: str) -> None:
 
 
 def test_what_creates_files_and_batches_fits_the_sdks_own_types() -> None:
-    """The vendor's own host is told to expire the input, a compatible one is not."""
+    """The vendor's own host is asked to expire the input, a compatible host is not."""
     BATCH.validate_python(batch_fields(mark="xs_1", file_id="file-1"), strict=True)
     official, compatible = file_fields(is_vendors_own=True), file_fields(is_vendors_own=False)
     anchor = official.pop("expires_after[anchor]")

@@ -123,5 +123,5 @@ def test_no_call_costs_more_than_its_upper_bound(
 
 
 def test_an_unpriced_model_has_no_upper_bound(judging: MakeRequest) -> None:
-    """An unpriced call cannot be reserved; the budget is told so."""
+    """An unpriced call cannot be reserved, and the budget learns of it."""
     assert cost_upper_bound("openai", OPENAI, judging(model="no-such-model")) is None

@@ -159,7 +159,8 @@ def test_a_count_without_its_cached_part_is_told_by_the_estimate(judging: MakeRe
     }
     for expected, input_tokens in ((0, 600), (620, 600), (1_150, 1_100), (5_000, 600)):
         counted = reported_usage(usage, judging(input_tokens=expected))
-        assert counted is not None and (counted.input_tokens, counted.cached_input_tokens) == (
+        assert counted is not None
+        assert (counted.input_tokens, counted.cached_input_tokens) == (
             input_tokens,
             500,
         )
@@ -173,10 +174,8 @@ async def test_a_reply_that_answers_everything_is_whole_where_nothing_is_said_of
         async with connected(server.url) as provider:
             request = judging(chars=2_500)
             completion = await provider.complete(request)
-            assert (
-                completion.usage.input_tokens == request.input_tokens
-                and not completion.usage_reported
-            )
+            assert completion.usage.input_tokens == request.input_tokens
+            assert not completion.usage_reported
             server.misbehave(Fault.MISSING_ID)
             with pytest.raises(PromptCut):
                 await provider.complete(request)

@@ -153,11 +153,9 @@ def test_what_needs_no_placing_is_what_placing_would_leave(flaw: str, longest: i
     slots = _slots_with_a_flaw(assign_packs(pool, {}, PackProfile()).slots, flaw)
     placed = place_all(pool, slots, PackProfile())
     assigned = assign_packs(pool, slots, PackProfile())
-    assert (assigned.slots, assigned.moved, assigned.gone) == (
-        placed.slots,
-        placed.moved,
-        placed.gone,
-    )
+    assert assigned.slots == placed.slots
+    assert assigned.moved == placed.moved
+    assert assigned.gone == placed.gone
     assert (assigned.slots is slots) == (flaw == "as it is")
     # One that has grown longer than a pack is taken out of it.
     grown = [memory._replace(tokens=memory.tokens * 9) for memory in pool]

@@ -41,12 +41,10 @@ def test_the_identity_names_all_that_may_change_a_score() -> None:
 def test_declared_settings_reach_the_request() -> None:
     """Reasoning, temperature, deadline and the pack's name as cache key."""
     request, codes = drafts().request(ask_of(drafts()), "<turn/>")
-    assert (request.reasoning, request.temperature, request.timeout_s, request.cache_key) == (
-        "minimal",
-        0.0,
-        7.0,
-        "p_1",
-    )
+    assert request.reasoning == "minimal"
+    assert request.temperature == 0.0
+    assert request.timeout_s == 7.0
+    assert request.cache_key == "p_1"
     assert set(request.reply_ids) == set(codes)
 
 

@@ -62,11 +62,9 @@ def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> N
         now=10.0,
     )
     assert checkpoints.load_checkpoint(store.connection, "one") == saved
-    assert (saved.branch, saved.goals, saved.entities) == (
-        "feat/ABC-1",
-        ("dry feet",),
-        ("src/pump.py::mend_pump",),
-    )
+    assert saved.branch == "feat/ABC-1"
+    assert saved.goals == ("dry feet",)
+    assert saved.entities == ("src/pump.py::mend_pump",)
     assert (saved.pending, saved.files) == ((f"{NEEDLE} oil",), ("src/pump.py",))
     assert (saved.notes, saved.persona, saved.created_at) == (("mind the gap",), "formal", 10.0)
     assert saved.memory_ids == (
@@ -122,10 +120,8 @@ def test_no_secret_is_kept_in_a_checkpoint(store: Store, thread: str) -> None:
     saved = checkpoints.save_checkpoint(
         store.connection, name, thread=thread, notes=[SECRET], goals=[SECRET], now=1.0
     )
-    assert (
-        SECRET not in repr(saved)
-        and checkpoints.load_checkpoint(store.connection, name) == saved
-    )
+    assert SECRET not in repr(saved)
+    assert checkpoints.load_checkpoint(store.connection, name) == saved
     assert not [row for row in store.connection.iterdump() if SECRET in row]
 
 
@@ -150,11 +146,9 @@ def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str)
     for gone in (f"{NEEDLE} reeds", f"{NEEDLE} goal", name):
         assert holders(store, gone) == []
     past = turn_history.past_turn(store.connection, turn)
-    assert (
-        past is not None
-        and past.turn.checkpoint == ""
-        and json.loads(past.receipt) == {"checkpoint": "", "n": 1}
-    )
+    assert past is not None
+    assert past.turn.checkpoint == ""
+    assert json.loads(past.receipt) == {"checkpoint": "", "n": 1}
     assert holders(store, f"{NEEDLE} oil"), "the exchange itself stays"
 
 

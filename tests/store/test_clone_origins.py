@@ -68,7 +68,7 @@ def test_the_looking_ends_in_time_and_goes_on_the_next_time(
 
 
 def test_a_hostile_config_costs_its_length(tmp_path: Path) -> None:
-    """Blank lines in another repository's config hold up nobody."""
+    """Blank lines in another repository's config slow nothing down."""
 
     def look(lines: int) -> None:
         clone = repository(tmp_path / "clone", "/srv/one", blank_lines=lines)

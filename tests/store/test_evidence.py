@@ -23,10 +23,8 @@ def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: St
     file.write_text(CODE.replace("n + 1", "n + 2"))
     assert refresh(store).stale == (memory.id,)
     stale = store.memories([memory.id])[memory.id]
-    assert (stale.status, stale.content_hash == memory.content_hash) == (
-        MemoryStatus.STALE,
-        False,
-    )
+    assert stale.status == MemoryStatus.STALE
+    assert stale.content_hash != memory.content_hash
     assert store.texts(store.pool())[memory.id].startswith(memory_views.STALE_MARK)
     assert memory_rows.stale_memory_ids(store.connection) == {memory.id}
     file.write_text(CODE)
@@ -145,10 +143,8 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
     file.write_text(CODE)
     assert refresh(store).active == ()
     memories = store.memories([old.id, new.id])
-    assert (memories[old.id].status, memories[old.id].superseded_by) == (
-        MemoryStatus.SUPERSEDED,
-        new.id,
-    )
+    assert memories[old.id].status == MemoryStatus.SUPERSEDED
+    assert memories[old.id].superseded_by == new.id
     assert (
         memory_writer.with_status(memories[old.id], MemoryStatus.SUPERSEDED) == memories[old.id]
     )

@@ -48,11 +48,9 @@ def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
     third = record_failure(store, text=error(3), seen_at=3.0)
     assert third.is_new_pattern
     (pattern,) = facts(store, Kind.PATTERN)
-    assert (pattern.kind, pattern.layer, pattern.details.polarity) == (
-        Kind.PATTERN,
-        Layer.PROJECT,
-        "antipattern",
-    )
+    assert pattern.kind == Kind.PATTERN
+    assert pattern.layer == Layer.PROJECT
+    assert pattern.details.polarity == "antipattern"
     assert pattern.details.links == (third.memory.id,)
     fourth = record_failure(store, text=error(4), seen_at=4.0)
     assert (fourth.is_new_pattern, len(facts(store, Kind.PATTERN))) == (False, 1)
@@ -70,15 +68,9 @@ def test_the_events_of_failures(store: Store) -> None:
             store, text=error(number), seen_at=float(number), occurrence=f"run {number}"
         )
     event_counts = Counter(event.name.value for event in list_events(store.connection))
-    assert (
-        event_counts["failure.recorded"],
-        event_counts["failure.pattern.detected"],
-        event_counts["memory.stored"],
-    ) == (
-        4,
-        1,
-        2,
-    )
+    assert event_counts["failure.recorded"] == 4
+    assert event_counts["failure.pattern.detected"] == 1
+    assert event_counts["memory.stored"] == 2
     assert "Timeout" not in repr(list_events(store.connection))
 
 

@@ -96,12 +96,10 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     store.connection.execute("UPDATE memory_row SET access_count = 3, accessed_at = 7.0")
     put(store.connection, function(text="def f(): return 2", created_at=5.0, updated_at=20.0))
     (stored,) = find_memories(store, "a.py::f")
-    assert (stored.created_at, stored.importance, stored.access_count, stored.accessed_at) == (
-        1.0,
-        0.9,
-        3,
-        7.0,
-    )
+    assert stored.created_at == 1.0
+    assert stored.importance == 0.9
+    assert stored.access_count == 3
+    assert stored.accessed_at == 7.0
     assert (stored.text, stored.updated_at) == ("def f(): return 2", 20.0)
 
 

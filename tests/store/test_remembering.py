@@ -72,10 +72,8 @@ def test_a_scope_stays_until_another_is_named(store: Store) -> None:
     )
     repeated = remember(store, Statement(text="use tabs", key="indent"))
     narrow = remember(store, Statement(text="use spaces", key="indent"))
-    assert (repeated.memory.id, repeated.memory.scope) == (
-        wide.memory.id,
-        MemoryScope.WORKSPACE,
-    )
+    assert repeated.memory.id == wide.memory.id
+    assert repeated.memory.scope == MemoryScope.WORKSPACE
     assert (narrow.memory.scope, narrow.superseded) == (MemoryScope.REPOSITORY, ())
     moved = remember(
         store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)
@@ -95,11 +93,9 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
         now=5.0,
     )
     memory = remembered.memory
-    assert (memory.layer, memory.kind, remembered.became) == (
-        Layer.GOVERNANCE,
-        Kind.DECISION,
-        StatementEffect.STORED,
-    )
+    assert memory.layer == Layer.GOVERNANCE
+    assert memory.kind == Kind.DECISION
+    assert remembered.became == StatementEffect.STORED
     assert memory.text == "we use tenacity\n\nBecause: it composes\n\nInstead of: backoff"
     assert memory.details.links == ("https://example.org",)
     view = store.connection.execute(
@@ -167,10 +163,10 @@ def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
     """The id of words changed since is taken, so repeating them makes a new id."""
     first = say(store, "one", now=1.0).memory
     update_memory(store, first.id, MemoryChange(text="two"), now=2.0)
-    anew = say(store, "one", now=3.0)
-    assert (anew.became, anew.memory.id != first.id) == (StatementEffect.STORED, True)
+    restated = say(store, "one", now=3.0)
+    assert (restated.became, restated.memory.id != first.id) == (StatementEffect.STORED, True)
     assert say(store, "two", now=4.0).memory.id == first.id
-    assert say(store, "one", now=5.0).memory.id == anew.memory.id
+    assert say(store, "one", now=5.0).memory.id == restated.memory.id
 
 
 def test_without_its_key_it_is_the_same_memory(store: Store) -> None:

@@ -41,12 +41,10 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     running = turn_history.past_turn(store.connection)
     assert running is not None
     assert running.turn == replace(turn, id=identifier, file_text="", diff="")
-    assert (running.turn_key, running.judge, running.state, running.receipt) == (
-        "tk",
-        "j",
-        TurnState.RUNNING,
-        "",
-    )
+    assert running.turn_key == "tk"
+    assert running.judge == "j"
+    assert running.state == TurnState.RUNNING
+    assert running.receipt == ""
     finish(
         store,
         identifier,
@@ -57,11 +55,9 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     )
     done = turn_history.past_turn(store.connection, identifier)
     assert done is not None
-    assert (done.state, done.answer, done.receipt) == (
-        TurnState.PARTIAL,
-        "an answer",
-        '{"schema": 1}',
-    )
+    assert done.state == TurnState.PARTIAL
+    assert done.answer == "an answer"
+    assert done.receipt == '{"schema": 1}'
     assert turn_history.past_turn(store.connection, "t_none") is None
     shown = (
         "SELECT project_id, branch, thread, active_task, files_open, last_edit_file FROM"
@@ -82,12 +78,10 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
     finish(store, running, "anew", now=202.0)
     done = turn_history.past_turn(store.connection, running)
     assert done is not None
-    assert (done.state, done.turn.task, done.turn.file, done.answer) == (
-        TurnState.DONE,
-        "",
-        "",
-        "anew",
-    )
+    assert done.state == TurnState.DONE
+    assert done.turn.task == ""
+    assert done.turn.file == ""
+    assert done.answer == "anew"
     (asked_again,) = latest_exchanges(store.connection, "s_1", 3)
     assert "anew" in asked_again.text and "heron" not in asked_again.text + asked_again.title
 

@@ -152,8 +152,8 @@ def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
     assert (moved.thread, moved.last_task) == (old, "mend it")
     renamed = load_session(store.connection, old)
     assert renamed is not None and (renamed.branch, renamed.ticket) == ("feat/ABC-9-y", "ABC-9")
-    anew = resume_session(store.connection, branch="feat/x", now=3.0)
-    assert anew.thread != old
+    new_session = resume_session(store.connection, branch="feat/x", now=3.0)
+    assert new_session.thread != old
     assert (
         resume_session(
             store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)
@@ -208,11 +208,9 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     record_turn(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
     record_turn(store, "paint it", answer="Painted.", thread=thread, now=2.0)
     kept = load_session(store.connection, thread)
-    assert (
-        kept is not None
-        and "mend the pump → Mended." in kept.summary
-        and "oil it" in kept.summary
-    )
+    assert kept is not None
+    assert "mend the pump → Mended." in kept.summary
+    assert "oil it" in kept.summary
     store.connection.execute(
         "DELETE FROM memory_row WHERE id = ?", (exchange_memory_id("key of mend the pump"),)
     )

@@ -88,11 +88,9 @@ def test_uses_belong_to_a_memory_in_all_its_versions(
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
     (seen_in_second,) = find_memories(second, "pkg/b.py::run")
-    assert (seen_in_second.id, seen_in_second.access_count, seen_in_second.accessed_at) == (
-        run.id,
-        1,
-        5.0,
-    )
+    assert seen_in_second.id == run.id
+    assert seen_in_second.access_count == 1
+    assert seen_in_second.accessed_at == 5.0
     world.write(MAIN, "pkg/b.py", TEXTS["pkg/b.py"][2])
     index(first)
     (walk,) = find_memories(first, "pkg/b.py::walk")

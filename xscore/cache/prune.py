@@ -376,9 +376,8 @@ def _pairs_in_use(
     this one."""
     condition, names = ("", ()) if of is None else (_OF_PAIR, (of.turn_key, of.judge))
     pairs: set[tuple[str, str]] = set()
-    for turn_key, judge, process, at in connection.execute(
-        _RUNNING + condition, names
-    ).fetchall():
+    running = connection.execute(_RUNNING + condition, names).fetchall()
+    for turn_key, judge, process, at in running:
         if isinstance(process, str) and is_process_at_work(process, age_s=now - _unix_time(at)):
             pairs.add((turn_key, judge))
     return pairs | set(connection.execute(_OF_JOBS + condition, names).fetchall())

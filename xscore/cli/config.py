@@ -78,11 +78,9 @@ def effective_settings(loaded: LoadedSettings) -> list[EffectiveSetting]:
         shown = value.reveal() if name in _URLS else format_setting(value)
         if name in _URLS and shown and "://" not in shown:
             shown = "(unreadable)"
-        settings_in_force.append(
-            EffectiveSetting(
-                name, _without_credentials(shown) if "://" in shown else shown, origin
-            )
-        )
+        if "://" in shown:
+            shown = _without_credentials(shown)
+        settings_in_force.append(EffectiveSetting(name, shown, origin))
     return settings_in_force
 
 

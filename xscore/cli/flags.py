@@ -28,7 +28,7 @@ _LAST_PART = "Give only its last part."
 
 
 class Flags(Struct, frozen=True):
-    """Options by name; one that the command does not offer counts as not given."""
+    """Options by name; an option that the command does not have counts as not given."""
 
     given: Mapping[str, Any]
     overrides: Mapping[str, object] = {}

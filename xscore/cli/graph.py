@@ -97,11 +97,8 @@ def _print_links(question: str, path: str, depth: int | None, flags: Flags) -> N
     lines = []
     unshown = dict(purposes)
     for reached_node in reached:
-        lines.append(
-            _link_line(
-                reached_node, via=names.get(reached_node.via, ""), shows_steps=shows_steps
-            )
-        )
+        via = names.get(reached_node.via, "")
+        lines.append(_link_line(reached_node, via=via, shows_steps=shows_steps))
         # Once for a file, at what is reached of it first.
         purpose = unshown.pop(reached_node.path, "")
         if purpose:

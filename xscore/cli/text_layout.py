@@ -104,10 +104,8 @@ def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def render_counts(counts: Mapping[str, int]) -> str:
     """`812 function · 41 class`, most first."""
-    return (
-        " · ".join(f"{count:,} {one_line(name)}" for name, count in most_first(counts))
-        or "none"
-    )
+    parts = [f"{count:,} {one_line(name)}" for name, count in most_first(counts)]
+    return " · ".join(parts) or "none"
 
 
 def wrapped(text: str, width: int | None) -> str:
@@ -130,9 +128,8 @@ def _wrap_line(line: str, width: int) -> str:
     for part in parts[1:]:
         widest = max(widest, len(indent) + _display_width(part))
     if widest + len(" ·") <= width:  # a line ends between two of them, not inside one
-        line = line[:start] + f"{_NO_BREAK}· ".join(
-            part.replace(" ", _NO_BREAK) for part in parts
-        )
+        unbroken = [part.replace(" ", _NO_BREAK) for part in parts]
+        line = line[:start] + f"{_NO_BREAK}· ".join(unbroken)
     elif is_short:  # a label stays beside what it labels, even if that is wider than the window
         line = re.sub(_LABEL, lambda gap: gap[0].replace(" ", _NO_BREAK), line, count=1)
     return _fill(line, width, indent).replace(_NO_BREAK, " ")

@@ -8,7 +8,7 @@ look like savings. It prints nothing.
 The baseline is a JSON file that a person reviews in a diff (sorted keys, a figure on a line) and
 that is read back without trusting it. What is not a baseline is neither read nor overwritten, and
 no link is followed: a mistyped name must not destroy a file. Trade-off: sums are compared, so a
-turn that got dearer can hide behind one that got cheaper.
+turn that became dearer can hide behind a cheaper one.
 """
 
 import json
@@ -93,6 +93,7 @@ def measure_report(report: CostReport) -> GateFigures:
         if not line.unjudged:
             recall = convert(line, EvaluationRecall, from_attributes=True)
             break
+    timings = [convert(timing, StageP95, from_attributes=True) for timing in report.timings]
     return GateFigures(
         turns=ended,
         coverage=report.coverage,
@@ -103,9 +104,7 @@ def measure_report(report: CostReport) -> GateFigures:
         unpriced=spent.unpriced,
         recall=recall,
         left_out=report.left_out,
-        timings=tuple(
-            convert(timing, StageP95, from_attributes=True) for timing in report.timings
-        ),
+        timings=tuple(timings),
     )
 
 

@@ -364,11 +364,8 @@ def _format_figure(value: Figure | None, unit: str) -> str:
 
 
 def _change(line: GateLine) -> str:
-    if (
-        line.unit == "share"
-        or line.now is None
-        or not line.baseline
-        or line.now == line.baseline
-    ):
+    if line.unit == "share" or line.now is None or not line.baseline:
+        return ""
+    if line.now == line.baseline:
         return ""
     return f" ({(float(line.now) / float(line.baseline) - 1) * 100:+.1f} %)"

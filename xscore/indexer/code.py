@@ -106,10 +106,9 @@ def _neighbour(
     words = set(re.findall(r"\w+", text)) - facts.namespace_words
     if last is not None and words <= idle:
         return last
-    is_comment = (
-        start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
-    )
-    if following is not None and (is_comment or words <= _IDLE_WORDS):
+    is_short = start == end and len(words) <= _HEADING_WORDS
+    is_heading = is_short and _ONE_COMMENT.match(text) is not None
+    if following is not None and (is_heading or words <= _IDLE_WORDS):
         return following
     if not facts.source.is_test or end - start >= facts.source.window_lines:
         return None
@@ -194,11 +193,8 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
         return Kind.CLASS
     if kind == "scope":
         return Kind.BLOCK
-    in_class = entity.parent is not None and entity.parent.definition.kind in {
-        "class",
-        "extension",
-    }
-    if in_class or entity.definition.owner:
+    parent_kind = entity.parent.definition.kind if entity.parent is not None else ""
+    if parent_kind in {"class", "extension"} or entity.definition.owner:
         return Kind.METHOD
     return Kind.FUNCTION
 

@@ -104,11 +104,8 @@ def _list_files(root: RepositoryRoot, *, git: bool, until: float | None) -> File
         if monotonic() - began >= LISTING_S:
             _too_slow.add(root.path)
     if bare_repository(root.path):
-        return FileListing(
-            notes=[
-                "this is git's own folder, or a bare repository: it holds no files to remember"
-            ]
-        )
+        note = "this is git's own folder, or a bare repository: it holds no files to remember"
+        return FileListing(notes=[note])
     listing = walk_folder(root.path, until=until)
     if not listing.is_whole:
         listing.notes.append(

@@ -154,11 +154,8 @@ class FileFacts:
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
-        return (
-            1
-            + bisect_left(self.syntax.branches, end)
-            - bisect_left(self.syntax.branches, start)
-        )
+        branches = self.syntax.branches
+        return 1 + bisect_left(branches, end) - bisect_left(branches, start)
 
     def bases(self, entity: Entity) -> list[str]:
         """Return the base classes, and the modules that the body mixes in."""
@@ -352,11 +349,8 @@ class FileFacts:
             return None
         has_name = imported.name not in {"", "default", "*"}
         if not rest:
-            return (
-                (imported.name, f"mod:{target}")
-                if has_name
-                else (head, f"mod:{target}#default")
-            )
+            default = (head, f"mod:{target}#default")
+            return (imported.name, f"mod:{target}") if has_name else default
         if has_name:
             return rest[-1], f"mod:{target}#{imported.name}"
         if not imported.alias and len(rest) > 1:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
 
 _FIRST_LOOK = 200
-"""How many files are admitted at a time to find one that can be read."""
+"""How many files are admitted at a time to find a readable one."""
 
 
 def index_repository(

@@ -257,11 +257,10 @@ class ModuleIndex:
     @cached_property
     def _crates(self) -> dict[str, str]:
         """The folder of each Rust crate, by its name in code."""
-        return dict(
-            self._modules_of(
-                path for path in self._languages if f"/{path}".endswith("/Cargo.toml")
-            )
-        )
+        manifests = [
+            path for path in self._languages if path.rpartition("/")[2] == "Cargo.toml"
+        ]
+        return dict(self._modules_of(manifests))
 
     @cached_property
     def _script_packages(self) -> ScriptPackages:

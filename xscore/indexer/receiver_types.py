@@ -286,9 +286,8 @@ class ReceiverIndex(VariableIndex):
         row = self._in_file(path).get(name)
         if row is not None or name in BUILTIN_NAMES:
             return row
-        return self._in_namespace(name, owner, path) or self._bare_or_mixed_in(
-            name, owner, path
-        )
+        in_namespace = self._in_namespace(name, owner, path)
+        return in_namespace or self._bare_or_mixed_in(name, owner, path)
 
     def _in_namespace(self, name: str, owner: str, path: str) -> EntityRow | None:
         """Return the function or class that stands in the outermost namespace of a class."""
@@ -537,8 +536,5 @@ class ReceiverIndex(VariableIndex):
             return inner
         if step in SAME_METHODS:
             return value
-        return (
-            self._step(inner, step, count=count)
-            if is_wrapper and inner is not None
-            else OUTSIDE
-        )
+        within = inner if is_wrapper else None
+        return OUTSIDE if within is None else self._step(within, step, count=count)

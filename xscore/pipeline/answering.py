@@ -79,6 +79,7 @@ async def _ask_within_deadline(
     conversation = _conversation(parts, turn, checkpoint)
     try:
         async with asyncio.timeout(resources.deadline.left_s()):
+            # Within the deadline: the modules are large, and a cold disk slow.
             await import_http_client(parts.answerer.provider)
             request = answer_request(
                 turn,
@@ -101,6 +102,7 @@ async def _ask_within_deadline(
             f"{parts.answerer.model} declined or returned nothing",
             hint="The context is printed; try another --model.",
         )
+    # The model was shown all of these, so to cite one is no invention.
     shown = {*bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known_ids = shown | {*(checkpoint.memory_ids if checkpoint else ())}
     warnings = _answer_warnings(completion.text, completion.finish, known_ids)

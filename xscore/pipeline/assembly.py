@@ -146,6 +146,10 @@ def _update_index(
     until: see `index_repository`.
     """
     began = time.monotonic()
+
+    def show_progress(files: int, of: int) -> None:
+        observer.on(IndexProgress(files, of, time.monotonic() - began))
+
     report = index_repository(
         store.connection,
         store.root,
@@ -155,9 +159,7 @@ def _update_index(
         until=until,
         siblings=store.siblings,
         languages=tuple(enabled_plugins("languages", settings).values()),
-        progress=lambda files, of: observer.on(
-            IndexProgress(files, of, time.monotonic() - began)
-        ),
+        progress=show_progress,
     )
     for note in report.notes:
         observer.note(note)

@@ -92,6 +92,7 @@ def with_thread(
     likely_hashes = {
         candidate.content_hash for candidate in pool.candidates if candidate.id in likely
     }
+    # Sent before the rest, which can fall back on what an earlier turn of the thread judged.
     never_judged = missing - earlier.keys()
     first = missing & (likely_hashes | never_judged)
     plan = ThreadPlan(

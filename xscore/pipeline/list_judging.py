@@ -308,7 +308,6 @@ class _ListUnderWay(Struct):
         """Return whether it has no score because the list ended; a failed call has a message of its
         own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return (
-                self.stop.cause is UnjudgedCause.PROVIDER and absent.detail == self.stop.detail
-            )
+            by_provider = self.stop.cause is UnjudgedCause.PROVIDER
+            return by_provider and absent.detail == self.stop.detail
         return absent.cause in ENDS_ALL

@@ -251,14 +251,18 @@ async def work_until_stopped(
         await _wait_until_deadline(work, resources, stop)
         ended = None if work.done() else UnjudgedCause.DEADLINE
     except asyncio.CancelledError:
+        # Ctrl-C ends the judging and not the turn, which goes on to its receipt. Calls in flight
+        # are paid for, so they get a moment to arrive.
         ended = UnjudgedCause.INTERRUPTED
         clear_cancellation()
         stop(UnjudgedCause.INTERRUPTED)
         await asyncio.wait([work], timeout=GRACE_S)
     if not work.done():
+        # Waited for, so that nothing of it writes while the turn goes on.
         work.cancel()
         await asyncio.wait([work])
     if not work.cancelled():
+        # Raises what the judging raised.
         work.result()
     return ended
 

@@ -48,7 +48,7 @@ def settings_with_options(path: Path | str, options: OpenOptions) -> LoadedSetti
 def blocking(
     method: Callable[Concatenate[Pipeline, P], Awaitable[Result]],
 ) -> Callable[Concatenate["OpenFolder", P], Result]:
-    """Return a method of `Pipeline` as one that waits for its result, with the same arguments and
+    """Return a blocking version of a method of `Pipeline`, with the same arguments and
     docstring."""
 
     @wraps(method)

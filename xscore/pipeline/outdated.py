@@ -1,8 +1,8 @@
 """What no longer holds of the memories that are shown: code that they cite has changed, and names
 that they mention are gone.
 
-It reads what the store knows and changes nothing. Memories of files are read anew with their files,
-so only stated ones can be outdated.
+It reads what the store knows and changes nothing. Memories of files are read again with their
+files, so only stated ones can be outdated.
 """
 
 from collections.abc import Mapping, Sequence

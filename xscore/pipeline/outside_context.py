@@ -1,6 +1,6 @@
 """Says, where a turn found nothing, that what its task needs may lie outside of the repository.
 
-It fetches nothing and asks nobody: one line names `xscore fetch`. Four signs count: an address, a
+It fetches nothing and calls no host: one line names `xscore fetch`. Four signs count: an address, a
 version newer than a manifest allows, a question for news, and one about the interface of something
 that nothing here names. Trade-off: most tasks that find nothing are about the code all the same, so
 a sign has to be plain; silence is not a sign that all is here.

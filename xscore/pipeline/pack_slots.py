@@ -38,9 +38,8 @@ class PackSlots:
 
 
 def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store) -> Slots:
-    from xscore.scorer.pack_assignment import (
-        assign_packs,  # a turn that is all cached packs nothing
-    )
+    # A turn that is all cached packs nothing.
+    from xscore.scorer.pack_assignment import assign_packs
 
     slots: dict[str, Slot] = {}
     if store.others:
@@ -52,11 +51,9 @@ def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store)
         memories = [memory for memory in memories if memory.id not in of_others]
     of_user = [memory for memory in memories if memory.layer is Layer.USER]
     # Most pools have no memory of the user's own: then nothing is copied.
-    of_repository = (
-        [memory for memory in memories if memory.layer is not Layer.USER]
-        if of_user
-        else memories
-    )
+    of_repository = memories
+    if of_user:
+        of_repository = [memory for memory in memories if memory.layer is not Layer.USER]
     # The second connection, the user's own store, may not be there.
     for connection, members in zip(
         store.connections_of_a_turn(), (of_repository, of_user), strict=False

@@ -82,8 +82,7 @@ def prepare_turn(
 ) -> PreparedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. No model is asked.
 
-    continues_session: take up the branch's session, as a turn that will run does; False: only look
-        up which one it would be.
+    continues_session: take up the branch's session; False: only look up which it would be.
     just_judged_hashes: contents that were judged for this turn just before.
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_deadline: when to leave the rest of the index to later (`time.monotonic`).
@@ -107,28 +106,18 @@ def prepare_turn(
         joined = _with_others(parts, ready, fetched)
         fetched, ready = joined.fetched, replace(ready, scope=joined.scope)
         plan = plan_turn(ready, routing=settings.routing, bundle=settings.bundle)
-        routing = Routing(plan, fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
         pool = _pool_of(parts, key, fetched, ready.scope, just_judged_hashes)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
-    ready = _in_thread(ready, session, checkpoint, rejudges=not turn.may_carry)
+    # From here the turn has a thread in any case, so whether it may carry is fixed now.
+    ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry)
+    ready = replace(ready, checkpoint=checkpoint.name if checkpoint else "")
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
+    routing = Routing(plan, fetched.layers)
     return PreparedTurn(
         ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
     )
-
-
-def _in_thread(
-    turn: Turn, session: SessionInfo, checkpoint: Checkpoint | None, *, rejudges: bool
-) -> Turn:
-    """Return the turn in its session's thread.
-
-    rejudges: nothing is carried over. From here the turn has a thread in any case, so this is fixed
-        now.
-    """
-    saved = checkpoint.name if checkpoint else ""
-    return replace(turn, thread=session.thread, rejudge_all=rejudges, checkpoint=saved)
 
 
 def _pool_of(

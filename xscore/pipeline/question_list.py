@@ -302,8 +302,7 @@ class TurnList(Struct):
         except (ProviderError, NoUsableModel, StoreError) as error:
             if not self.answers:
                 raise
-            self.ended = (
-                "store" if isinstance(error, StoreError) else str(UnjudgedCause.PROVIDER)
-            )
+            of_store = isinstance(error, StoreError)
+            self.ended = "store" if of_store else str(UnjudgedCause.PROVIDER)
             self.warnings.append(join_sentences(error.message, error.hint))
         return not self.ended

@@ -199,7 +199,7 @@ def make_receipt(
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, stages, resources),
         primary=_primary_info(parts, answerer, resources) if answerer else None,
-        partial=_is_partial(coverage, stages),
+        partial=_is_partial(stages, coverage),
         warnings=_all_warnings(parts, stages, isolated=options.isolated),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -222,6 +222,13 @@ def make_receipt(
         also=prepared.also,
         exit_code=_exit_code(coverage, stages, wants_answer=answerer is not None),
     )
+
+
+def _is_partial(stages: TurnStages, coverage: Coverage) -> bool:
+    """Whether something was left unread, unjudged, or with an earlier judgment."""
+    if coverage.unjudged or stages.prepared.index.files_left:
+        return True
+    return bool(stages.judged.unreached_causes)
 
 
 def _coverage(stages: TurnStages) -> Coverage:
@@ -362,12 +369,6 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
     return f"{before}\n\n{bundle.text}"
 
 
-def _is_partial(coverage: Coverage, stages: TurnStages) -> bool:
-    """Whether something that belongs to the turn was not read, or not judged under its wording."""
-    is_unread = stages.prepared.index.files_left > 0
-    return is_unread or coverage.unjudged > 0 or bool(stages.judged.unreached_causes)
-
-
 def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) -> int:
     """Return the exit code: of several ends, the one that matters most to a caller."""
     judged = stages.judged
@@ -383,10 +384,13 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
         return ranking.unjudged_exit
     if answered.failed:
         return ExitCode.NO_ANSWER
+    is_partial = (
+        coverage.unjudged or judged.unreached_causes or stages.prepared.index.files_left
+    )
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
-    if _is_partial(coverage, stages) or is_left_open:
+    if is_partial or is_left_open:
         return ExitCode.PARTLY
     return ExitCode.DONE
 
@@ -408,6 +412,7 @@ def _judge_info(
     parts: PipelineParts, stages: TurnStages, resources: "TurnResources | None"
 ) -> JudgeInfo:
     identity = stages.judged.judge
+    price = _assumed_price(parts, resources, model=identity.model, host=identity.host)
     return JudgeInfo(
         provider=identity.provider,
         model=identity.model,
@@ -416,9 +421,7 @@ def _judge_info(
         order=identity.order,
         by_model=parts.judge.scale is not Scale.WORDS,
         saw=_what_it_saw(parts, stages),
-        assumed_price=_assumed_price(
-            parts, resources, model=identity.model, host=identity.host
-        ),
+        assumed_price=price,
     )
 
 

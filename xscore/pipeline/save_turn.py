@@ -178,6 +178,9 @@ def turn_figures(
     width = NEAR_THRESHOLD if judge.by_model else NEAR_THRESHOLD * threshold
     near_from = threshold - width + SCORE_TOLERANCE
     near_to = threshold + width - SCORE_TOLERANCE
+    expected = None
+    if forecast is not None:
+        expected = msgspec.convert(forecast, Expected, from_attributes=True)
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.by_model else BY_WORDS,
@@ -188,9 +191,7 @@ def turn_figures(
         near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
         scores=_bins(ascending),
         latency=answer.latency,
-        expected=msgspec.convert(forecast, Expected, from_attributes=True)
-        if forecast
-        else None,
+        expected=expected,
     )
 
 

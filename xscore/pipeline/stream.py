@@ -48,6 +48,7 @@ class EventStream:
                 yield self._unread.popleft()
             if self._work.done():
                 break
+            # Nothing is awaited between the look at the events and this, so none is missed.
             self._arrived.clear()
             try:
                 await self._arrived.wait()

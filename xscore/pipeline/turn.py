@@ -161,15 +161,14 @@ def _prepare(setup: _TurnSetup, turn: Turn) -> PreparedTurn:
     options = setup.options
     if options.isolated:
         turn = replace(turn, fresh=True, thread="", follows_latest=False)
+    sees_past = options.sees_past or Layer.SESSION in turn.scope.layers
     prepared = prepare_turn(
         parts,
         turn,
         setup.stopwatch,
         continues_session=not options.isolated,
         just_judged_hashes=options.just_judged_hashes,
-        exchanges=(
-            not options.isolated or options.sees_past or Layer.SESSION in turn.scope.layers
-        ),
+        exchanges=sees_past or not options.isolated,
         index_deadline=index_until(setup.deadline),
         syncs=not options.isolated,
         shows_diff=setup.wants_answer,

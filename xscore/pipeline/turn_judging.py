@@ -162,11 +162,9 @@ async def _open_first(
         absent = NoJudge(UnjudgedCause.PROVIDER, error.message)
         warning = join_sentences(f"the judge could not be asked: {error.message}", error.hint)
         return _FirstJudge(absent, described, prepared, error.kind, (warning,))
-    if (
-        not described.stored
-        or isinstance(judge, NoJudge)
-        or judge.identity == parts.judge.identity
-    ):
+    if not described.stored or isinstance(judge, NoJudge):
+        return _FirstJudge(judge, described, prepared)
+    if judge.identity == parts.judge.identity:
         return _FirstJudge(judge, described, prepared)
     # The first contact found which model answers under the name that the settings gave it. The
     # turn's row names it at once, so that a killed turn is continued with the judge that judged.
@@ -261,6 +259,7 @@ async def draw_again(
     near, beyond = _near_threshold(parts, pooled.turn, first_pool.outcomes)
     if not near:
         return first_pool, SecondDraws(missed=beyond)
+    # What ended the first judging would end this one as well.
     if _causes(first_pool.outcomes) & ENDS_ALL or not resources.deadline.judging_left_s():
         return first_pool, SecondDraws(missed=len(near) + beyond)
     redrawn = PooledTurn(pooled.turn, pooled.key, pool_among(near, near, {}))

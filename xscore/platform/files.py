@@ -193,7 +193,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     replaced.
 
     A pipe or device is written to directly. Raises UsageError and leaves the old file unchanged;
-    also for a named pipe that nobody reads.
+    also for a named pipe without a reader.
     """
     place = path.resolve()
     try:
@@ -208,8 +208,8 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
 
 def _write_to_pipe(place: Path, content: bytes) -> None:
-    """Write to a named pipe. Raises UsageError where nobody comes to read it: an open that waits
-    for a reader would wait for ever."""
+    """Write to a named pipe. Raises UsageError if no reader comes in time: a blocking open would
+    wait for ever."""
     until = time.monotonic() + READER_S
     while True:
         try:

@@ -88,7 +88,7 @@ def bare_repository(folder: Path) -> bool:
 
 
 def _stated_folder(root: Path) -> Path | None:
-    """Return what is at `.git`: git's folder, or the one that a file there names."""
+    """Return git's folder: `.git` itself, or the folder that a file of this name points to."""
     if os.path.lexists(root / ".git" / "HEAD"):
         return Path(os.path.realpath(root / ".git"))
     first = _own_text(root, ".git").split("\n", 1)[0]

@@ -129,8 +129,5 @@ def _segment(glob: str) -> str:
     if not rest:
         return first
     *middle, last = rest
-    return (
-        first
-        + "".join(f"(?>[^/]*?{part})" for part in middle if part)
-        + f"[^/]*{last}(?=/|\\Z)"
-    )
+    between = "".join(f"(?>[^/]*?{part})" for part in middle if part)
+    return f"{first}{between}[^/]*{last}(?=/|\\Z)"

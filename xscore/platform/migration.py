@@ -103,7 +103,7 @@ def _run_steps(
 
 
 def _refuse_dangling(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreDamaged if a row refers to one that is missing."""
+    """Raise StoreDamaged if a row refers to a missing row."""
     row = connection.execute("PRAGMA foreign_key_check").fetchone()
     if row is not None:
         raise StoreDamaged(
@@ -128,15 +128,18 @@ def _write_copy(
     try:
         noted = sqlite_drivers.read_note(path)
         if noted is not None:
+            # An encrypted copy opens only beside its key note: under its name now and its last.
             note = sqlite_drivers.note_path(path).read_bytes()
             for place in (sqlite_drivers.note_path(scratch), sqlite_drivers.note_path(target)):
                 place.write_bytes(note)
+        # Made by us and private before SQLite opens it, which would follow a planted link.
         os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         with closing(database.open_unchecked(scratch, keys)) as copy:
             copy.place = path  # type: ignore[attr-defined]  # what is damaged is the original
             _copy_rows(copy, path, kept_rows)
         mark = _MARK_TEXT.format(name=path.name, before=before, after=after)
         (folder / f"schema-{before}.txt").write_text(mark, "utf-8")
+        # Only a complete copy has the store's name, so it is on disk before it is renamed.
         sync_to_disk(scratch)
         scratch.rename(target)
         sqlite_drivers.note_path(scratch).unlink(missing_ok=True)

@@ -178,6 +178,7 @@ class Portal:
 
         def leave() -> None:
             self._streams_to = 0
+            # A forked child has no thread that runs the loop, so it would wait for ever.
             if self._pid == os.getpid() and not done.done():
                 job.cancel(first=relay.leave)
                 futures.wait([done])

@@ -94,9 +94,8 @@ def recovery_hint(path: Path | None) -> str:
 def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Open a database that exists with one of the two drivers, in autocommit. Raises StoreError."""
     is_file = str(path) != IN_MEMORY
-    place = (
-        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}" if is_file else path
-    )
+    mode = "ro" if read_only else "rw"
+    place = f"{path.absolute().as_uri()}?mode={mode}" if is_file else path
     note_opened(path)
     try:
         opened: sqlite3.Connection = driver.connect(

@@ -124,14 +124,8 @@ def persona_block(conversation: SessionContext) -> str:
         if facet == "interests" or conversation.persona not in PERSONAS:
             lines.append(f"{facet}: {escape_tags(shorten_middle(wish, FACET_CHARS))}")
     if lines:
-        return "\n".join(
-            [
-                "How the user likes to be answered:",
-                "<answer_manner>",
-                *lines,
-                "</answer_manner>",
-            ]
-        )
+        fenced = ["<answer_manner>", *lines, "</answer_manner>"]
+        return "\n".join(["How the user likes to be answered:", *fenced])
     return ""
 
 
@@ -272,8 +266,5 @@ def _whole_lines(text: str, line: int, limit: int) -> str:
     after = ""
     if last < len(lines) - 1:
         after = f"\n[… lines {last + 2}-{len(lines)} left out …]"
-    return (
-        before
-        + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit)
-        + after
-    )
+    around = "".join(lines[first : last + 1]).rstrip("\n")
+    return before + shorten_middle(around, 2 * limit) + after

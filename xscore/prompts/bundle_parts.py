@@ -387,9 +387,9 @@ def _author(memory: Memory, default: str) -> str:
 
 def _spans(changed: tuple[Citation, ...]) -> str:
     named = [span.place for span in changed[:MAX_NAMED_SPANS]]
-    unnamed = (
-        [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
-    )
+    unnamed = len(changed) - len(named)
+    if unnamed:
+        named.append(f"{unnamed} more")
     if named:
-        return " in " + ", ".join([*named, *unnamed])
+        return " in " + ", ".join(named)
     return ""

@@ -210,9 +210,8 @@ class AdaptiveConcurrency:
         self._is_heard = True
         self._refusals += 1
         self._refused_since = now if self._refused_since is None else self._refused_since
-        if (
-            asked_s or 0.0
-        ) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= GIVE_UP_AFTER_S:
+        waits_too_long = (asked_s or 0.0) > LONGEST_RETRY_AFTER_S
+        if waits_too_long or now - self._refused_since >= GIVE_UP_AFTER_S:
             self._final_error = error
         elif self._closed_until is None:
             is_storm = self._refusals >= max(STORM_REFUSALS, int(STORM_SHARE * self.limit))

@@ -1,7 +1,7 @@
 """The import of a large module in a thread, while the event loop runs on.
 
-Which module a call needs is `spec`'s business. Trade-off: a thread cannot be stopped, so an import
-that nobody waits for any more goes on; as a daemon it does not keep the process from ending.
+Which module a call needs is `spec`'s business. Trade-off: a thread cannot be stopped, so an
+abandoned import goes on; as a daemon it does not keep the process from ending.
 """
 
 import asyncio

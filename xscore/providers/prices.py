@@ -283,14 +283,12 @@ def _band(prices: Any, above: int) -> PriceBand:
     price = dollars(input_tokens=shortest)
 
     def input_rate(*kinds: str) -> Decimal:
-        return (
-            dollars(input_tokens=shortest, **dict.fromkeys(kinds, shortest)) - fee
-        ) / shortest
+        amount = dollars(input_tokens=shortest, **dict.fromkeys(kinds, shortest))
+        return (amount - fee) / shortest
 
     def output_rate(*kinds: str) -> Decimal:
-        return (
-            dollars(input_tokens=shortest, output_tokens=1, **dict.fromkeys(kinds, 1)) - price
-        )
+        one_token = dict.fromkeys(kinds, 1)
+        return dollars(input_tokens=shortest, output_tokens=1, **one_token) - price
 
     return PriceBand(
         above=above,
@@ -390,12 +388,8 @@ def cost_upper_bound(
     provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price
 ) -> Decimal | None:
     """Return the most that one attempt at this request may cost."""
-    return price_of(
-        provider,
-        request.model,
-        host,
-        usage_upper_bound(provider, host, request, price_of=price_of),
-    )
+    usage = usage_upper_bound(provider, host, request, price_of=price_of)
+    return price_of(provider, request.model, host, usage)
 
 
 def usage_upper_bound(
@@ -403,9 +397,8 @@ def usage_upper_bound(
 ) -> Usage:
     """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that
     costs more."""
-    input_tokens = (
-        math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
-    )
+    steps = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS)
+    input_tokens = steps * BOUND_STEP_TOKENS
     plain = Usage(input_tokens=input_tokens, output_tokens=request.max_output_tokens)
     written_1h = input_tokens if request.prefix_ttl_s >= HOUR_S else 0
     written = replace(plain, cache_write_tokens=input_tokens, cache_write_1h_tokens=written_1h)

@@ -247,9 +247,9 @@ class ScriptedProvider:
         scores: dict[str, int] = {}
         reasons: list[dict[str, str]] = []
         for code in request.reply_ids:
-            score, reason = (
-                self._judge(shown[code], turn) if code in shown else (0.0, "not shown")
-            )
+            score, reason = 0.0, "not shown"
+            if code in shown:
+                score, reason = self._judge(shown[code], turn)
             scores[code] = round(score * 100)
             if scores[code] >= REASONS_FROM:
                 reasons.append({"id": code, "reason": reason})

@@ -184,8 +184,8 @@ class CodeFacts(Struct, frozen=True, kw_only=True):
 
 
 ReviewState = Literal["", "waiting", "unreviewed", "rejected"]
-"""`waiting`: no candidate until a person accepts it. `unreviewed`: a candidate that nobody has
-looked at. `rejected`: kept so that it does not come back."""
+"""`waiting`: no candidate until a person accepts it. `unreviewed`: a candidate that no person
+has looked at. `rejected`: kept so that it does not come back."""
 
 
 class MemoryDetails(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,6 @@ def offer_map(turn_id: str, make_map: MakeMap) -> None:
 
 
 def map_html(turn_id: str) -> str:
-    """Return the map of a turn as HTML; empty where nobody offered one."""
+    """Return the map of a turn as HTML; empty if `offer_map` was not called for it."""
     make_map = _makers.get(turn_id)
     return make_map() if make_map is not None else ""

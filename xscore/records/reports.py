@@ -255,16 +255,8 @@ class EvaluationLine(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
             raise ValueError("a count is negative")
-        if not all(
-            0 <= share <= 1
-            for share in (
-                self.recall,
-                self.precision,
-                self.hit,
-                self.reciprocal_rank,
-                self.ndcg,
-            )
-        ):
+        shares = (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)
+        if not all(0 <= share <= 1 for share in shares):
             raise ValueError("a share is outside 0..1")
         if not 0 <= self.at <= LATEST_TIMESTAMP:
             raise ValueError("its time is impossible")

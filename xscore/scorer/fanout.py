@@ -71,11 +71,13 @@ async def fan_out(
                 else:
                     batch = unsent(unit)
             finally:
+                # Also after an error: others would wait for its follow-ups for ever.
                 queue.done(follow_ups)
             results.put_nowait(batch)
 
     tasks = [asyncio.create_task(work()) for _ in range(workers)]
     finished = asyncio.gather(*tasks)
+    # A None behind the last results ends the loop below, also when a worker has failed.
     finished.add_done_callback(lambda _: results.put_nowait(None))
     try:
         while (batch := await results.get()) is not None:

@@ -171,9 +171,8 @@ def _probabilities(
     terms: the log odds of a row whose share is 0: only what a share adds differs between rows.
     """
     without_share = model.sum_of(terms)
-    by_share = model.weights["share"] + model.weights["share_by_words"] * math.log(
-        max(1, words)
-    )
+    log_words = math.log(max(1, words))
+    by_share = model.weights["share"] + model.weights["share_by_words"] * log_words
     by_square = model.weights["share_squared"]
     return [
         probability_of(without_share + share * (by_share + share * by_square))

@@ -249,7 +249,7 @@ class ModelJudge:
             done = {judgment.content_hash for judgment in elsewhere}
             self.judged_elsewhere |= done
             self._release(run, done)
-            # No longer a lasting pack: a prompt with fewer members is none that lasts.
+            # No longer a lasting pack: a prompt with fewer members does not last.
             pack = Pack(pack.id, tuple(members))
             pieces = tuple(piece for piece in pieces if piece.memory not in done)
         known_judgments = self._known_results(pieces, claimed)

@@ -131,9 +131,8 @@ def packs_to_send(
             members.sort(key=lambda member: slots[member.id][1])
             complete.append(Pack(pack, tuple(members), is_lasting=True))
     of_user, of_repository = _own_and_others(loose)
-    return (
-        complete + throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
-    )
+    throwaway = throwaway_packs(of_repository, profile) + throwaway_packs(of_user, profile)
+    return complete + throwaway
 
 
 def _own_and_others(

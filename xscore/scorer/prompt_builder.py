@@ -89,9 +89,8 @@ def rotated_codes(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
     if not 0 <= size <= len(PROMPT_CODES):
         raise ValueError(f"a pack holds 0..{len(PROMPT_CODES)} memories, not {size}")
     key = blake2b(secret, digest_size=32).digest()
-    first = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest()) % max(
-        1, size
-    )
+    number = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest())
+    first = number % max(1, size)
     codes = sorted(PROMPT_CODES[:size])
     return tuple(codes[first:] + codes[:first])
 
@@ -255,13 +254,8 @@ def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
             scores[name] = score
         elif name in answers:
             void += 1
-    return ParsedReply(
-        scores,
-        {},
-        foreign=len(answers.keys() - set(ids)),
-        void=void,
-        refused=frozenset(refused),
-    )
+    foreign = len(answers.keys() - set(ids))
+    return ParsedReply(scores, {}, foreign=foreign, void=void, refused=frozenset(refused))
 
 
 def _score(value: object) -> float | None:

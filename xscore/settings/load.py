@@ -26,6 +26,8 @@ from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, Secret, SettingsGroup
 
+REPOSITORY_FILES = (".xscore.toml", "pyproject.toml")
+"""Files at the root of a repository that may hold settings."""
 VENDORS = ("openai", "anthropic")
 """Hosts of models that are built in: each has a section of settings, whose key comes from the
 environment alone, and a module of this name in `xscore.providers`."""
@@ -137,9 +139,8 @@ def load_settings(
     for source, values in _sources(repo_root, user_file, environ, flags or {}, warnings):
         for name, value in values.items():
             _check_name(name, source)
-            if source in (".xscore.toml", "pyproject.toml") and not repository_may_set(
-                name, value
-            ):
+            is_of_repository = source in REPOSITORY_FILES
+            if is_of_repository and not repository_may_set(name, value):
                 warnings.append(
                     f"{source} sets {name}, which only you may set (user file, environment or"
                     " flag); ignored"
@@ -243,11 +244,10 @@ def _sources(
 ) -> Iterator[tuple[str, dict[str, object]]]:
     if user_file is not None and is_there(user_file, stat.S_ISREG):
         yield str(user_file), _flatten(_read_toml(user_file), str(user_file))
-    for path in (
-        (repo_root / ".xscore.toml", repo_root / "pyproject.toml")
-        if repo_root is not None
-        else ()
-    ):
+    paths: list[Path] = []
+    if repo_root is not None:
+        paths = [repo_root / name for name in REPOSITORY_FILES]
+    for path in paths:
         name = path.name
         if is_there(path, stat.S_ISREG, follow=False):
             data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path, warnings)

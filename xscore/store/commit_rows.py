@@ -61,7 +61,7 @@ def read_state(connection: sqlite3.Connection) -> CommitState:
 
 
 def write_state(connection: sqlite3.Connection, state: CommitState) -> None:
-    """Write what this worktree knows; the state of one that knows nothing is removed."""
+    """Write what this worktree knows; if it knows nothing, remove its state."""
     if state == CommitState():
         written = ""
     else:

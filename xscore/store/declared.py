@@ -60,7 +60,7 @@ class Declared(Struct):
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file is one that is read."""
+    """Whether this file is read."""
     name = path.rpartition("/")[2]
     return name in _MANIFESTS or _REQUIREMENTS.match(name) is not None
 

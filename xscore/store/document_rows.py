@@ -76,15 +76,10 @@ def stored_documents(connection: sqlite3.Connection) -> list[StoredDocument]:
     for place, passages, fetched_at, entity in connection.execute(_LIST).fetchall():
         record = read_record(connection, place)
         title = record.title if record else entity.partition(WITHIN)[0]
-        documents.append(
-            StoredDocument(
-                place=place,
-                title=title,
-                passages=passages,
-                fetched_at=fetched_at,
-                record=record,
-            )
+        document = StoredDocument(
+            place=place, title=title, passages=passages, fetched_at=fetched_at, record=record
         )
+        documents.append(document)
     return documents
 
 

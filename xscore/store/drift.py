@@ -59,6 +59,8 @@ _SOURCE = re.compile(
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc")
 """Where nothing but a document names a symbol, it is gone."""
 _ENDED = re.compile(r"\.\w{1,8}\Z")
+_VERSIONED_BY_ONE_NUMBER = frozenset({"python", "node", "go", "java"})
+"""Products that are often named with a whole number as the version, as in `node 18`."""
 _BINARY_MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "package.json", "Cargo.toml")
 LOOKUP_S = 0.1
 """Most seconds for one question to git's history."""
@@ -226,9 +228,8 @@ class DriftCheck:
             return not arguments or arguments[0] in declared.recipes
         if program in _RUNNERS and arguments[:1] == ["run"]:
             inner = rest[rest.index("run") + 1 :]
-            return (
-                not inner or inner[0].startswith("-") or self._has_command(inner, is_run=is_run)
-            )
+            is_open = not inner or inner[0].startswith("-")
+            return is_open or self._has_command(inner, is_run=is_run)
         if re.fullmatch(r"(?:\S*/)?python[\d.]*", program):
             return self._has_module(rest)
         return not is_run or self._has_binary(program)
@@ -275,12 +276,7 @@ class DriftCheck:
 
     def _other_version(self, thing: NamedThing) -> str:
         """Return the version that is required where this one is not allowed; else nothing."""
-        is_number = "." in thing.version or thing.name.lower() in (
-            "python",
-            "node",
-            "go",
-            "java",
-        )
+        is_number = "." in thing.version or thing.name.lower() in _VERSIONED_BY_ONE_NUMBER
         if not is_number:
             return ""
         required = self._declared.versions.get(normalized_package(thing.name), [])

@@ -283,7 +283,7 @@ def _fill(record: object, fields: dict[str, object]) -> None:
 
 
 def _make_folder(folder: str) -> None:
-    # Names of the user's projects are in it, so it is nobody else's.
+    # It names the user's projects, so it is private.
     before = os.umask(0o077)
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103  `pathlib` takes 3 ms to load

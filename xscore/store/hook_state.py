@@ -89,7 +89,7 @@ def was_given(state: HookState, session: str, text: str) -> bool:
 
 
 def session_brief(state: HookState, session: str) -> SessionBrief:
-    """Return what a session got of earlier work; empty for one that is not named."""
+    """Return what a session got of earlier work; empty for a session without a name."""
     return state.briefs.get(session, SessionBrief())
 
 

@@ -38,7 +38,7 @@ _IDENTITY_FORM = struct.Struct(f"{_ID_BYTES}s{_HASH_BYTES}s")
 """The id and the content hash of a memory."""
 _CHECKSUM_BYTES = 4
 """Behind the identities of a pack, their CRC-32. A changed id would be a memory without a text, a
-changed hash one that was never judged; nothing else in the pack would contradict it."""
+changed hash a memory that was never judged; nothing else in the pack would contradict it."""
 _CHECKSUM_OF_ALL = 0x2144DF1C
 """The CRC-32 of any bytes that end with their own CRC-32."""
 _IDENTITY = compiled_late(rf"{_ID_PREFIX}[0-9a-f]{{{_ID_CHARS}}} [0-9a-f]{{{_HASH_CHARS}}}")
@@ -185,7 +185,7 @@ def _languages_of(languages: str, count: int) -> Iterable[str]:
 def drop_packs(connection: sqlite3.Connection) -> bool:
     """Remove every pack, so that rows are read until an index run packs them again.
 
-    Return whether that was done: nobody is waited for, and a store that cannot be written to, or
+    Return whether that was done: it waits for no lock, and a store that cannot be written to, or
     whose pages of packs are lost, keeps them.
     """
     if connection.in_transaction:

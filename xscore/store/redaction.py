@@ -176,7 +176,7 @@ _TAIL_EDGE = " \t\r\n\v\f\"'`"
 
 
 def _keys_in(text: str) -> Iterator[SecretSpan]:
-    """Yield the bodies in a text, and those whose fences or lines hold what nobody sees."""
+    """Yield the keys in a text, also those whose fences or lines hold invisible characters."""
     yield from _pem_bodies(text)
     if _holds_unseen(text):
         seen = _cut(text, _UNSEEN, has_names=False)
@@ -268,8 +268,8 @@ def _cut(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Reading:
 
 
 def _readings(text: str, *, across_lines: bool) -> Iterator[_Reading]:
-    """Yield a text as it stands; without what nobody sees, which may part a name or a secret; and
-    with the lines joined that may part one."""
+    """Yield a text as it is; without invisible characters, which may split a name or a secret; and
+    with lines joined, where a line break may split one."""
     yield _Reading(_searched_text(text))
     if _holds_unseen(text):
         yield _without(text, _UNSEEN, has_names=True)

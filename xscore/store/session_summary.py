@@ -223,12 +223,11 @@ def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
             break
         lines.append(line)
     unlisted = earlier + len(entries) - len(lines)
-    counted = (
-        [f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}"] if unlisted else []
-    )
-    if lines:
-        return "\n".join([*counted, *reversed(lines)])
-    return ""
+    if not lines:
+        return ""
+    if unlisted:
+        lines.append(f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}")
+    return "\n".join(reversed(lines))
 
 
 def _outcome(answer: str) -> str:

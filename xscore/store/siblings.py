@@ -60,9 +60,8 @@ def _stores_of_clones(root: RepositoryRoot, user_data_dir: Path) -> Iterator[Pat
     for clone, their_origin in clone_origins(other_clones, user_data_dir=user_data_dir):
         is_same = bool(origin) and their_origin == origin
         leads_here = any(_leads_to(their_origin, place) for place in places)
-        if (is_same or leads_here or _leads_to(origin, clone)) and git_folder(
-            clone
-        ) is not None:
+        is_sibling = is_same or leads_here or _leads_to(origin, clone)
+        if is_sibling and git_folder(clone) is not None:
             yield clone / ".git" / GIT_STORE_DIR / STORE_FILE
 
 

@@ -233,6 +233,7 @@ def _follow_a_move(source: CopiedStore) -> None:
         if source.copy_path.exists():
             remove_copy(copy)
         else:
+            # The key note first: a copy without its note could never be opened again.
             note = sqlite_drivers.note_path(copy)
             if note.exists():
                 note.rename(sqlite_drivers.note_path(source.copy_path))

@@ -83,7 +83,7 @@ class Store:
         self.secret: bytes = user.derive("store", self.store_id)
         """32 bytes per user and store, for shuffles that content cannot predict."""
         self.hashed_user_id: str = user.derive("hashed user id").hex()[:32]
-        """Names the user on a server, where nobody can tell who it is."""
+        """The user's pseudonym on a server."""
 
     @classmethod
     def open(

@@ -323,11 +323,8 @@ def stem(word: str) -> str:
     else:
         base = word.removesuffix("ed")
     if len(base) >= 3 and base != word and not word.endswith("eed") and _VOWEL.search(base):
-        word = (
-            base[:-1]
-            if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED
-            else base
-        )
+        is_doubled = len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED
+        word = base[:-1] if is_doubled else base
     # `install` and `instal`, `controlled` and `control`.
     if word.endswith("ll") and len(_VOWEL.findall(word)) > 1:
         return word[:-1]
@@ -406,9 +403,8 @@ def _shares(words: Iterable[tuple[tuple[str, int], ...]]) -> dict[int, float]:
 def _counted(pairs: Iterable[tuple[str, int]]) -> dict[int, tuple[str, int]]:
     counted: dict[int, tuple[str, int]] = {}
     for word, term in pairs:
-        counted[term] = (
-            (counted[term][0], counted[term][1] + 1) if term in counted else (word, 1)
-        )
+        first_word, count = counted.get(term, (word, 0))
+        counted[term] = (first_word, count + 1)
     return counted
 
 

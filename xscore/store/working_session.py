@@ -219,9 +219,9 @@ def _open(
     """Open a session. The first of a branch is named by it, to find its exchanges if the table is
     lost."""
     first = "s_" + digest("thread", read_meta(connection, "store_id"), branch)[:16]
-    name = thread or (
-        first if load_session(connection, first) is None else "s_" + random_hex(8)
-    )
+    name = thread or first
+    if not thread and load_session(connection, first) is not None:
+        name = "s_" + random_hex(8)
     _insert(
         connection,
         name,
@@ -260,14 +260,17 @@ def _is_resumed(
         "SELECT process FROM session WHERE thread = ?", (before.thread,)
     ).fetchone()
     pid, _, elsewhere = str(lived).partition(" ")
+    # Last worked on in another terminal, on another machine, or before a restart.
     if process and lived and elsewhere != process.partition(" ")[2]:
         return True
+    # Something else was worked on since.
     between = connection.execute(
         "SELECT 1 FROM session WHERE last_updated > ? AND active_task <> '' AND thread <> ?",
         (before.last_updated, before.thread),
     ).fetchone()
     if between is not None:
         return True
+    # The process was killed in the middle of its last turn.
     latest = connection.execute(
         "SELECT state FROM turn WHERE thread = ? ORDER BY started_at DESC, id LIMIT 1",
         (before.thread,),

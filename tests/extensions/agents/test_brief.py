@@ -221,7 +221,7 @@ def test_a_session_is_told_what_its_user_typically_uses(root: Path) -> None:
 
 
 def test_drift_is_labelled_in_the_same_turn(root: Path) -> None:
-    """A fact whose function was just renamed says so; one that nobody has reviewed is left out, and
+    """A fact whose function was just renamed says so; an unreviewed one is left out, and
     marked as such while it holds."""
     with own_store(root) as store:
         for source in (MemorySource.EXPLICIT, MemorySource.INFERRED):

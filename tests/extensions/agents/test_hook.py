@@ -77,11 +77,9 @@ def test_what_is_relevant_joins_the_prompt_once(root: Path) -> None:
     session twice."""
     first = added(run_hook("prompt", message(root)))
     assert first.startswith("xscore judged all ")
-    assert (
-        "\ncart.py:1-3  0.9" in first
-        and "sums prices" in first
-        and "return sum(items)" in first
-    )
+    assert "\ncart.py:1-3  0.9" in first
+    assert "sums prices" in first
+    assert "return sum(items)" in first
     assert "parse.py" not in first
     assert added(run_hook("prompt", message(root))) == ""
     assert added(run_hook("prompt", message(root, session_id="another"))) == first

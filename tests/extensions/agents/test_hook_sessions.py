@@ -297,11 +297,9 @@ def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> No
     note_end(path, failure=failed, session="new", texts=["text"])
     state = read_hook_state(path)
     assert was_given(state, "s7", "text") and was_given(state, "new", "text")
-    assert (
-        len(state.given) == MOST_SESSIONS
-        and "s0" not in state.given
-        and len(state.given["s7"]) == MOST_GIVEN
-    )
+    assert len(state.given) == MOST_SESSIONS
+    assert "s0" not in state.given
+    assert len(state.given["s7"]) == MOST_GIVEN
     assert state.failure is not None and len(state.failure.problem) == 300
     assert path.stat().st_mode & 0o077 == 0
     note_end(path, failure=None)

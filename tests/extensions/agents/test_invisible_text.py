@@ -95,12 +95,10 @@ def test_hooks_add_nothing_unseen(poisoned: Path) -> None:
     recap = added(
         run_hook("session-start", message(poisoned, "SessionStart", source="startup"))
     )
-    assert (
-        "You were working on" in recap
-        and "Last file: " in recap
-        and "are cents" in recap
-        and "pytest" in recap
-    )
+    assert "You were working on" in recap
+    assert "Last file: " in recap
+    assert "are cents" in recap
+    assert "pytest" in recap
     assert_unseen_is_gone(recap)
     with own_store(poisoned) as store:
         assert render_recap(store, git=True) == recap

@@ -113,10 +113,8 @@ def test_a_file_of_an_agent_that_cannot_be_read_is_told(project: Path, name: str
     def read(size: int) -> None:
         place.write_text(UNREADABLE[name](size))
         (warning,) = environment_warnings(project)
-        assert (
-            warning.startswith(".claude/settings.local.json may set")
-            and "cannot be read" in warning
-        )
+        assert warning.startswith(".claude/settings.local.json may set")
+        assert "cannot be read" in warning
 
     assert_growth(read, small=20_001, large=80_004, at_most=10)
 

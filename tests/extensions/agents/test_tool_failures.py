@@ -150,7 +150,7 @@ def test_a_place_in_the_tree_is_no_other_place(root: Path) -> None:
 
 @pytest.mark.parametrize(("name", "mark"), [("env", "pyvenv.cfg"), ("target", "CACHEDIR.TAG")])
 def test_sources_in_a_folder_named_like_a_cache_count(root: Path, name: str, mark: str) -> None:
-    """What nobody's hook has seen change is seen in them, unless a tool made the folder."""
+    """A change that no hook has seen is seen in them, unless a tool made the folder."""
     settings = root / name / "production" / "app.yml"
     settings.parent.mkdir(parents=True)
     settings.write_text("port: 1\n")

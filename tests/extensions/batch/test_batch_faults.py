@@ -138,10 +138,8 @@ async def test_three_tries_and_a_request_is_lost_for_its_cause(
     job = await batch_vendor.submit(shop, questions(2))
     standing = await batch_vendor.finish(shop, job)
     assert len(standing.batches) == 3 and not standing.is_pending
-    assert (
-        standing.unjudged == {"provider": standing.asked // 2}
-        and standing.judged == standing.asked // 2
-    )
+    assert standing.unjudged == {"provider": standing.asked // 2}
+    assert standing.judged == standing.asked // 2
     (cause,) = rows(shop, "SELECT cause FROM job_request WHERE state = 'lost'")[0]
     assert cause.startswith("provider: it was not run in time")
 
@@ -277,11 +275,9 @@ async def test_two_at_once_create_and_enter_nothing_twice(
     for _ in range(3):
         await asyncio.gather(*(batch_vendor.advance(shop, job) for _ in range(3)))
     standing = await batch_vendor.finish(shop, job)
-    assert (
-        is_whole(standing)
-        and batch_vendor.book.created == 1
-        and sum(batch_vendor.book.ran.values()) == 4
-    )
+    assert is_whole(standing)
+    assert batch_vendor.book.created == 1
+    assert sum(batch_vendor.book.ran.values()) == 4
 
 
 async def test_limits_split_a_list(shop: Path) -> None:
@@ -293,7 +289,8 @@ async def test_limits_split_a_list(shop: Path) -> None:
             10,
             10,
             standing.asked - 20,
-        ] and not standing.planned
+        ]
+        assert not standing.planned
         assert is_whole(await batch_vendor.finish(shop, job))
 
 
@@ -318,11 +315,9 @@ async def test_a_cancelled_job_keeps_what_was_run(
     await batch_vendor.advance(shop, job)
     batch_vendor.stop(shop, job)
     standing = await batch_vendor.finish(shop, job)
-    assert (
-        standing.judged
-        and set(standing.unjudged) == {"interrupted"}
-        and batch_vendor.book.created == 1
-    )
+    assert standing.judged
+    assert set(standing.unjudged) == {"interrupted"}
+    assert batch_vendor.book.created == 1
     assert standing.judged + standing.unjudged["interrupted"] == standing.asked
     assert rows(shop, "SELECT count(*) FROM reservation") == [(0,)]
 
@@ -436,8 +431,6 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
         connection.close()
         for _ in range(3):
             standing = await batch_vendor.advance(shop, job)
-        assert (
-            standing.answered
-            and not standing.sent
-            and "earlier judging prompt" in standing.held_back
-        )
+        assert standing.answered
+        assert not standing.sent
+        assert "earlier judging prompt" in standing.held_back

@@ -72,11 +72,9 @@ async def test_results_that_cannot_be_read_are_not_bought_again(
     job = await batch_vendor.submit(shop, questions(2))
     garble(batch_vendor, lambda data: body)
     standing = await passes(shop, batch_vendor, job, 3)
-    assert (
-        standing.sent == 2
-        and standing.batches[0].state == "ended"
-        and batch_vendor.book.created == 1
-    )
+    assert standing.sent == 2
+    assert standing.batches[0].state == "ended"
+    assert batch_vendor.book.created == 1
     assert "cannot be read" in standing.problem and "--forget" in standing.problem
     garble(batch_vendor, lambda data: data)
     done = await batch_vendor.finish(shop, job)
@@ -133,11 +131,9 @@ async def test_a_batch_that_vanished_can_be_given_up(
     assert standing.is_pending and f"cancel {job} --forget" in standing.problem
     batch_vendor.stop(shop, job)
     done = await batch_vendor.advance(shop, job, forget=True)
-    assert (
-        not done.is_pending
-        and done.unjudged == {"interrupted": done.asked}
-        and not done.set_aside_usd
-    )
+    assert not done.is_pending
+    assert done.unjudged == {"interrupted": done.asked}
+    assert not done.set_aside_usd
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(2,)]
 
 
@@ -161,20 +157,16 @@ async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
         batch_vendor = BatchVendor("openai", plain)  # type: ignore[arg-type]  # a server without a Batch API
         job = await batch_vendor.submit(shop, questions(2))
         standing = await batch_vendor.advance(shop, job)
-        assert (
-            standing.planned == 2
-            and not standing.sent
-            and standing.is_unusable
-            and "no Batch API" in standing.problem
-        )
+        assert standing.planned == 2
+        assert not standing.sent
+        assert standing.is_unusable
+        assert "no Batch API" in standing.problem
         requests_before = plain.counts.requests
         batch_vendor.stop(shop, job)
         done = await batch_vendor.advance(shop, job)
-        assert (
-            not done.is_pending
-            and not done.set_aside_usd
-            and plain.counts.requests == requests_before
-        )
+        assert not done.is_pending
+        assert not done.set_aside_usd
+        assert plain.counts.requests == requests_before
 
 
 async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:

@@ -37,11 +37,9 @@ async def test_a_file_that_is_gone_blocks_nothing(
     (shop / "note.txt").unlink()
     done = await batch_vendor.finish(shop, job)
     ranked_list = await results(shop, batch_vendor, job, tmp_path / "found.jsonl")
-    assert (
-        done.judged == done.asked > 0
-        and ranked_list.coverage.judged == done.judged
-        and ranked_list.rows
-    )
+    assert done.judged == done.asked > 0
+    assert ranked_list.coverage.judged == done.judged
+    assert ranked_list.rows
 
 
 async def test_what_was_known_before_is_not_counted_as_judged(

@@ -38,15 +38,9 @@ async def test_a_job_in_flight_is_collected_after_a_rebuild(
     await batch_vendor.advance(shop, job)
     ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
     rebuilt = rebuild(shop)
-    assert (
-        rebuilt.kept["offline jobs"],
-        rebuilt.kept["batches"],
-        rebuilt.kept["questions of jobs"],
-    ) == (
-        1,
-        1,
-        3,
-    )
+    assert rebuilt.kept["offline jobs"] == 1
+    assert rebuilt.kept["batches"] == 1
+    assert rebuilt.kept["questions of jobs"] == 3
     assert (rebuilt.rejected_rows, rebuilt.at_vendors) == (0, [])
     assert rows(shop, "SELECT count(*) FROM reservation") == [(aside,)]
     standing = await batch_vendor.finish(shop, job)

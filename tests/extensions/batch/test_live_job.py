@@ -37,10 +37,8 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(
     sent = server.counts.requests
     repeated = await judged(shop, settings)
     assert first.exit_code == repeated.exit_code == 0 and sent == server.counts.requests > 0
-    assert (
-        first.coverage.judged == first.candidates == repeated.coverage.cached
-        and not first.cached
-    )
+    assert first.coverage.judged == first.candidates == repeated.coverage.cached
+    assert not first.cached
     assert repeated.spent.attempts == 0
     assert [(line.kept, line.best) for line in first.lines] == [
         (line.kept, line.best) for line in repeated.lines
@@ -189,11 +187,9 @@ async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAISe
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
     ranked_list = await judged(shop, settings, observer=_CancelsAtFirstJudgment())
     kept = rows(shop, "SELECT count(*) FROM judgment")[0][0]
-    assert (ranked_list.exit_code, ranked_list.ended, ranked_list.lines) == (
-        130,
-        "interrupted",
-        (),
-    )
+    assert ranked_list.exit_code == 130
+    assert ranked_list.ended == "interrupted"
+    assert ranked_list.lines == ()
     assert 0 < kept == server.counts.requests < ranked_list.candidates
     assert (
         ranked_list.coverage.unjudged
@@ -213,10 +209,8 @@ async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(
     budget = replace(settings.budget, deadline_s=1.5)
     ranked_list = await judged(shop, replace(settings, budget=budget))
     assert (ranked_list.exit_code, ranked_list.ended) == (1, "deadline")
-    assert (
-        ranked_list.unjudged_by_cause == {"deadline": ranked_list.coverage.unjudged}
-        and ranked_list.coverage.unjudged
-    )
+    assert ranked_list.unjudged_by_cause == {"deadline": ranked_list.coverage.unjudged}
+    assert ranked_list.coverage.unjudged
 
 
 async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:

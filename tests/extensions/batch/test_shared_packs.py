@@ -145,10 +145,8 @@ async def test_what_was_saved_is_what_one_question_a_call_really_takes(
     server.score = true_score
     list_run, _ = await asked(steps, settings_for(server), listed(8))
     shared = server.counts.prompt_tokens
-    assert (
-        list_run.took.input_tokens == shared
-        and list_run.took.calls == server.counts.judging_requests
-    )
+    assert list_run.took.input_tokens == shared
+    assert list_run.took.calls == server.counts.judging_requests
     server.reset()
     async with Pipeline.open(steps, settings_for(server, 1)) as pipeline:
         pipeline.store.connection.execute("DELETE FROM judgment")

@@ -40,7 +40,7 @@ def test_files_of_each_commit(repo: Path, user_dir: Path) -> None:
 
 
 def test_a_base_is_read_once(repo: Path, user_dir: Path) -> None:
-    """The store keeps what git said; another base, or what is not ours, is read anew."""
+    """The store keeps what git said; another base, or what is not ours, is read again."""
     with opened(repo, user_dir) as store:
         first = read_history(store.connection, store.root, head(repo))
         renamed = (repo / ".git").rename(repo / "away")
@@ -91,10 +91,8 @@ def test_small_commits_say_more() -> None:
     commits = (PastCommit(2, ("a", "b")), PastCommit(1, ("a", *crowd)))
     figures = history_figures(CommitHistory("x", commits, 2), ["a"])
     assert figures.together["b"].best > figures.together["f1"].best
-    assert (figures.together["b"].companion, figures.together["b"].companion_commits) == (
-        "a",
-        2,
-    )
+    assert figures.together["b"].companion == "a"
+    assert figures.together["b"].companion_commits == 2
 
 
 def test_no_history_is_no_error(tmp_path: Path, user_dir: Path) -> None:

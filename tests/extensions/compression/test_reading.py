@@ -52,11 +52,9 @@ def test_a_log_of_claude_code_is_read_as_turns(root: Path, own_home: Path) -> No
         (Speaker.AGENT, "It rounds now."),
     ]
     command, *later_calls = session.turns[1].calls
-    assert (command.subject, command.outcome, command.exit_code) == (
-        "pytest -q",
-        CallOutcome.FAILED,
-        2,
-    )
+    assert command.subject == "pytest -q"
+    assert command.outcome == CallOutcome.FAILED
+    assert command.exit_code == 2
     assert command.frame.errors == ("E   AssertionError: 3 != 4",)
     assert (later_calls[0].tool, later_calls[0].path) == ("Read", "src/pay.py")
     assert session.changed == ("src/pay.py",)

@@ -9,8 +9,6 @@ from xscore.extensions.documents.fetching import DocumentFetcher
 from xscore.settings import DocumentSettings
 from xscore.store.store import Store
 
-DAY_S = 86_400.0
-
 
 class Moment:
     """A clock that a test moves."""

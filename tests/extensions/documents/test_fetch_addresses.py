@@ -13,11 +13,12 @@ import trustme
 from aiohttp import web
 from msgspec.structs import replace
 
-from tests.extensions.documents.conftest import DAY_S, Moment
+from tests.extensions.documents.conftest import Moment
 from tests.extensions.documents.samples import PAGE, make_pdf
 from tests.servers.page_server import Page, PageServer
 from xscore.extensions.documents.addresses import why_refused
 from xscore.extensions.documents.fetching import DocumentFetcher
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NotFetched
 from xscore.settings import DocumentSettings, load_settings
 from xscore.store.document_rows import passages_of, stored_documents
@@ -78,7 +79,7 @@ def test_a_page_becomes_passages_with_its_address(
 def test_a_refresh_asks_only_for_what_is_new(
     host: PageServer, browser: DocumentFetcher, shelf: Store, moment: Moment
 ) -> None:
-    """304 dates it anew; another page replaces it; a page that is gone stays as it was."""
+    """304 renews its date; another page replaces it; a page that is gone stays as it was."""
 
     async def page(request: web.Request) -> web.StreamResponse:
         if request.headers.get("If-None-Match") == '"1"':
@@ -183,7 +184,7 @@ def test_this_machine_is_refused_however_it_is_spelt(
 def test_a_name_that_leads_inside_the_second_time_is_refused(
     host: PageServer, shelf: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address is checked where it is called, for each request anew."""
+    """The address is checked where it is called, for every request."""
     port = int(host.url.rpartition(":")[2])
     answers = iter(["127.0.0.1", "169.254.169.254"])
     looked_up: list[str] = []

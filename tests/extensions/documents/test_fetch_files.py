@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.documents.conftest import DAY_S, Moment
+from tests.extensions.documents.conftest import Moment
 from tests.extensions.documents.samples import make_pdf
 from tests.programs import run
 from xscore.extensions.documents.fetching import DocumentFetcher
 from xscore.extensions.transfer.memory_lines import exported_memories, import_lines
 from xscore.extensions.transfer.saved_files import Contents, encode_file
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NotFetched, UsageError
 from xscore.records.memory import Kind, Layer, MemoryOrigin
 from xscore.store.document_rows import passages_of, stored_documents
@@ -44,11 +45,9 @@ def test_a_passage_says_where_it_comes_from(
     assert (kept.place, kept.title, kept.form) == ("docs/contract.pdf", "Contract", "pdf")
     assert (kept.passages, kept.added, kept.redacted) == (2, 2, 0)
     first, second = sorted(passages_of(shelf.connection, [kept.place]), key=lambda m: m.entity)
-    assert (first.layer, first.kind, first.origin) == (
-        Layer.VECTOR,
-        Kind.DOCUMENT,
-        MemoryOrigin.DOCUMENT,
-    )
+    assert first.layer == Layer.VECTOR
+    assert first.kind == Kind.DOCUMENT
+    assert first.origin == MemoryOrigin.DOCUMENT
     assert (first.entity, second.entity) == ("Contract > page 1", "Contract > page 2")
     assert first.title == "docs/contract.pdf: Contract > page 1"
     assert first.updated_at == moment.now
@@ -124,7 +123,7 @@ def test_a_document_that_is_read_again_keeps_what_stays(
 def test_a_refresh_reads_only_what_changed(
     shelf: Store, fetcher: DocumentFetcher, moment: Moment
 ) -> None:
-    """What did not is dated anew; a file that is gone is named, and stays stored."""
+    """What did not gets a new date; a file that is gone is named, and stays stored."""
     path = write(shelf, "rules.md", RULES)
     fetcher.fetch("rules.md")
     moment.now += 40 * DAY_S
@@ -179,7 +178,7 @@ def test_what_was_erased_by_id_does_not_come_back(
 def test_an_export_carries_documents(
     shelf: Store, store: Store, fetcher: DocumentFetcher, moment: Moment
 ) -> None:
-    """Imported ones are candidates, and are refreshed by nobody: their place is a stranger's."""
+    """Imported ones are candidates, and are never refreshed: their place is a stranger's."""
     moment.now = time.time()
     write(shelf, "rules.md", RULES)
     fetcher.fetch("rules.md")

@@ -16,7 +16,7 @@ from tests.extensions.documents.samples import (
 from xscore.extensions.documents import passages
 from xscore.extensions.documents.forms import form_of, is_unmarked_utf_16
 from xscore.extensions.documents.parsed import ParsedDocument, ReadingJob
-from xscore.extensions.documents.reading import read_apart
+from xscore.extensions.documents.reading import read_in_process
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 CATALOG, PAGES = (
@@ -29,7 +29,7 @@ def read(data: bytes, *, name: str = "name") -> ParsedDocument:
     """Read a document by what its bytes say."""
     form = form_of(data, name=name)
     assert form is not None
-    return read_apart(ReadingJob(data, form, name))
+    return read_in_process(ReadingJob(data, form, name))
 
 
 def places_and_texts(document: ParsedDocument) -> dict[str, str]:

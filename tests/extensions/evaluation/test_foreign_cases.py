@@ -84,11 +84,9 @@ def test_an_instance_of_contextbench(tmp_path: Path) -> None:
     as_list = INSTANCE | {"instance_id": "2", "gold_context": [{"file": "./a.py"}]}
     first, second = read_cases(written(tmp_path, INSTANCE, as_list)).cases
     assert first.gold == (EntityRef("shop/prices.py", "", 3, 9),)
-    assert (first.language, first.date, first.task) == (
-        "python",
-        "2026-03-04",
-        "The sum is wrong",
-    )
+    assert first.language == "python"
+    assert first.date == "2026-03-04"
+    assert first.task == "The sum is wrong"
     assert second.gold == (EntityRef("a.py"),)
 
 

@@ -29,30 +29,23 @@ async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAI
     """One question found completely, one half: means, misses with their rank, and the lexical
     figures beside."""
     evaluation = await evaluated(shop, settings_for(server))
-    assert (evaluation.asked, evaluation.of, evaluation.ended, evaluation.exit_code) == (
-        2,
-        2,
-        "",
-        0,
-    )
+    assert evaluation.asked == 2
+    assert evaluation.of == 2
+    assert evaluation.ended == ""
+    assert evaluation.exit_code == 0
     assert evaluation.found is not None and evaluation.words is not None
     qualities = [result.judge for result in evaluation.results]
     assert [quality and quality.chosen.recall for quality in qualities] == [1.0, 0.5]
-    assert (
-        evaluation.found.chosen.recall,
-        evaluation.found.chosen.precision,
-        evaluation.found.chosen.hit,
-    ) == (
-        0.75,
-        0.75,
-        1.0,
-    )
+    assert evaluation.found.chosen.recall == 0.75
+    assert evaluation.found.chosen.precision == 0.75
+    assert evaluation.found.chosen.hit == 1.0
     assert evaluation.found.kept == 2
     (missed,) = evaluation.results[1].missed
     assert (missed.name, missed.is_candidate) == (
         "Cart.checkout",
         True,
-    ) and missed.rank is not None
+    )
+    assert missed.rank is not None
     assert evaluation.worst == (evaluation.results[1],)
     assert (
         evaluation.coverage.judged
@@ -148,10 +141,8 @@ async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) 
     async with Pipeline.open(shop, settings, observer=yes) as pipeline:
         evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
     (estimate,) = yes.estimates
-    assert (
-        estimate.judge.to_judge == evaluation.coverage.judged
-        and estimate.judge.calls == evaluation.calls
-    )
+    assert estimate.judge.to_judge == evaluation.coverage.judged
+    assert estimate.judge.calls == evaluation.calls
     assert [(cap.of, cap.left_usd) for cap in estimate.caps] == [
         ("run", Decimal(1)),
         ("repository", Decimal(9)),

@@ -23,12 +23,10 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
         evaluation = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
         (spent,) = rows(pipeline, "SELECT sum(cost) FROM call")[0]
         kept = rows(pipeline, "SELECT count(*) FROM evaluation")
-    assert (evaluation.ended, evaluation.exit_code, evaluation.asked, evaluation.id) == (
-        "budget",
-        4,
-        1,
-        "",
-    )
+    assert evaluation.ended == "budget"
+    assert evaluation.exit_code == 4
+    assert evaluation.asked == 1
+    assert evaluation.id == ""
     assert evaluation.cost_usd == Decimal("0.20") and spent == 200_000_000_000
     assert evaluation.cap == CapLeft(of="run", cap_usd=Decimal("0.20"), left_usd=Decimal(0))
     words = " ".join(evaluation.warnings) + render_evaluation_account(evaluation)
@@ -72,12 +70,10 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(
             " BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
         evaluation = await run_evaluation(pipeline.parts, QUESTIONS)
-    assert (evaluation.ended, evaluation.exit_code, evaluation.asked, evaluation.id) == (
-        "store",
-        6,
-        1,
-        "",
-    )
+    assert evaluation.ended == "store"
+    assert evaluation.exit_code == 6
+    assert evaluation.asked == 1
+    assert evaluation.id == ""
     assert any("no room" in warning for warning in evaluation.warnings)
     assert "the store failed" in render_evaluation_account(evaluation)
 

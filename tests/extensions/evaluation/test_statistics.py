@@ -73,12 +73,10 @@ def test_a_difference_counts_each_case_with_itself() -> None:
     assert (difference.a, difference.b, difference.difference) == pytest.approx(
         (0.5, 0.65, 0.15)
     )
-    assert (difference.cases, difference.better, difference.worse, difference.equal) == (
-        5,
-        2,
-        1,
-        2,
-    )
+    assert difference.cases == 5
+    assert difference.better == 2
+    assert difference.worse == 1
+    assert difference.equal == 2
     assert difference.drawn == "cases" and difference.interval is not None
     assert difference.interval.low <= difference.difference <= difference.interval.high
 

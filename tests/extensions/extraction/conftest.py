@@ -5,14 +5,19 @@ from collections.abc import Sequence
 from tests.extensions.extraction.planted_dialogs import Turn
 from xscore.extensions.sessions.exchange_writer import ExchangeWriter, exchange_memory
 from xscore.extensions.sessions.session_reader import ImportedExchange
+from xscore.platform.clock import DAY_S
 from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
-DAY = 86_400.0
 
 
 def put_session(
-    store: Store, thread: str, turns: Sequence[Turn], *, at: float = NOW - DAY, now: float = NOW
+    store: Store,
+    thread: str,
+    turns: Sequence[Turn],
+    *,
+    at: float = NOW - DAY_S,
+    now: float = NOW,
 ) -> list[str]:
     """Store the exchanges of a session as the `stop` hook does; return their ids."""
     writer = ExchangeWriter(store, now=now, thread=thread)

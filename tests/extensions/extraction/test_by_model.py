@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.extraction.conftest import DAY, NOW, put_session
+from tests.extensions.extraction.conftest import NOW, put_session
 from tests.extensions.extraction.planted_dialogs import Dialog, dialogs, plants, traps
 from tests.pipeline.conftest import settings_for
 from tests.servers import OpenAIServer
@@ -17,6 +17,7 @@ from xscore.cost_reports.records import ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_text import summary_rows
 from xscore.extensions.extraction.session_end import ReadSession, extract_sessions
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import MemoryStatus
 from xscore.settings import Settings
 from xscore.store.extractor_state import MOST_CALLS_A_DAY, load_state
@@ -83,7 +84,7 @@ def test_a_strong_extractor_finds_most_and_plants_no_trap(
     for dialog in sessions:
         put_session(store, f"s_{dialog.number}", dialog.turns)
         # A day apart: a day has a cap of its own.
-        run(store, settings, now=NOW + dialog.number * DAY)
+        run(store, settings, now=NOW + dialog.number * DAY_S)
     words = " ".join(facts_of(store))
     planted = [item for dialog in sessions for item in dialog.planted]
     trapped = [item.shape for item in planted if item.is_trap and item.name in words]
@@ -106,12 +107,12 @@ def test_a_host_that_answers_nonsense_gets_three_calls(
     settings = extracting(server)
     for number in range(40):
         put_session(store, f"s_{number}", [TURN])
-        run(store, settings, now=NOW + number * DAY)
+        run(store, settings, now=NOW + number * DAY_S)
     assert server.counts.requests == 3
     assert facts_of(store) == []
     renamed = replace(settings, memory=replace(settings.memory, extractor="openai:gpt-6-other"))
     put_session(store, "s_other", [TURN])
-    run(store, renamed, now=NOW + 41 * DAY)
+    run(store, renamed, now=NOW + 41 * DAY_S)
     assert server.counts.requests == 4
 
 
@@ -125,12 +126,12 @@ def test_a_dead_host_is_tried_three_times_and_then_once_a_day(store: Store) -> N
         run(store, settings)
     assert load_state(store.connection, SPEC).calls == 3
     put_session(store, "s_later", [TURN])
-    run(store, settings, now=NOW - 2 * DAY)
+    run(store, settings, now=NOW - 2 * DAY_S)
     assert load_state(store.connection, SPEC).calls == 4
 
 
 def test_a_report_counts_calls_dollars_and_facts(store: Store, server: OpenAIServer) -> None:
-    """Of one call that proposes a fact of the session and one that nobody said."""
+    """Of one call that proposes a fact of the session and one that was never said."""
     fact = {"kind": "decision", "text": TURN[0], "quote": TURN[0]}
     invented = {**fact, "text": "We use MongoDB.", "quote": "We use MongoDB."}
     server.answer = json.dumps({"facts": [fact, invented]})
@@ -147,7 +148,7 @@ def test_a_report_counts_calls_dollars_and_facts(store: Store, server: OpenAISer
     assert sum(extraction.dropped.values()) == 1
     row = dict(summary_rows(report))["facts of sessions"]
     assert "1 call" in row and "2 proposed" in row and next(iter(extraction.dropped)) in row
-    of_later = build_report(ledgers, ReportQuery(since=NOW + 10 * DAY), now=NOW)
+    of_later = build_report(ledgers, ReportQuery(since=NOW + 10 * DAY_S), now=NOW)
     assert of_later.extraction is not None and of_later.extraction.spent.attempts == 0
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.extraction.conftest import DAY, NOW, put_session
+from tests.extensions.extraction.conftest import NOW, put_session
 from tests.extensions.extraction.planted_dialogs import dialogs, plants
 from tests.statements import decide
 from xscore.extensions.extraction.keeping import Mode
@@ -12,6 +12,7 @@ from xscore.extensions.extraction.review import accept_fact, facts_to_review, re
 from xscore.extensions.extraction.session_end import ReadSession, read_session, sessions_over
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy import erasure
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.store.composing import statement_text
@@ -46,11 +47,9 @@ def test_a_fact_waits_with_its_quote(store: Store) -> None:
     assert len(read(store, "s_1").kept.new) == 1
     (fact,) = facts(store)
     assert fact.id not in candidates(store)
-    assert (fact.kind, fact.layer, fact.source) == (
-        Kind.DECISION,
-        Layer.GOVERNANCE,
-        MemorySource.INFERRED,
-    )
+    assert fact.kind == Kind.DECISION
+    assert fact.layer == Layer.GOVERNANCE
+    assert fact.source == MemorySource.INFERRED
     assert fact.confidence == pytest.approx(0.6)
     assert fact.details.quote == REDIS[0]
     assert fact.details.quoted_in == exchange
@@ -72,7 +71,7 @@ def test_an_exchange_is_read_once(store: Store) -> None:
     """A second run finds nothing, whatever the clock says; a continued exchange is read again."""
     put_session(store, "s_1", [REDIS])
     read(store, "s_1")
-    assert read(store, "s_1", now=NOW - 400 * DAY).exchanges == 0
+    assert read(store, "s_1", now=NOW - 400 * DAY_S).exchanges == 0
     assert sessions_over(store, now=NOW) == []
 
 
@@ -81,7 +80,7 @@ def test_a_session_is_over_when_its_agent_says_so_or_after_an_hour(store: Store)
     put_session(store, "s_1", [REDIS], at=NOW - 60)
     assert sessions_over(store, now=NOW) == []
     assert sessions_over(store, now=NOW + 3_601)
-    assert sessions_over(store, now=NOW - 10 * DAY)
+    assert sessions_over(store, now=NOW - 10 * DAY_S)
     note_session_over(store.connection, "s_1", now=NOW)
     assert [session.thread for session in sessions_over(store, now=NOW)] == ["s_1"]
 
@@ -118,7 +117,7 @@ def test_thirty_replays_leave_no_near_duplicates(store: Store) -> None:
     for replay in range(30):
         for dialog in dialogs(plants(38), size=19):
             thread = f"s_{replay}_{dialog.number}"
-            put_session(store, thread, dialog.turns, at=NOW - (30 - replay) * DAY)
+            put_session(store, thread, dialog.turns, at=NOW - (30 - replay) * DAY_S)
             read(store, thread)
     kept = {fact.id: statement_text(fact) for fact in facts(store)}
     assert len(kept) >= 25
@@ -252,9 +251,9 @@ def test_what_nobody_reviews_expires(store: Store) -> None:
     read(store, "s_1")
     put_session(store, "s_2", [("From now on name branches after tickets.", "Done.")])
     read(store, "s_2", "auto")
-    consolidate(store, store.settings, now=NOW + 27 * DAY)
+    consolidate(store, store.settings, now=NOW + 27 * DAY_S)
     assert len(facts(store)) == 2
-    consolidate(store, store.settings, now=NOW + 60 * DAY)
+    consolidate(store, store.settings, now=NOW + 60 * DAY_S)
     assert [(fact.kind, fact.status) for fact in facts(store)] == [
         (Kind.CONVENTION, MemoryStatus.ARCHIVED)
     ]

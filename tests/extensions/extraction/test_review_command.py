@@ -52,11 +52,9 @@ def test_without_a_terminal_facts_are_listed_and_answered_by_id(folder: Path) ->
     assert unknown["exit_code"] == 1
     assert xscore(folder, "status")["facts_waiting"] == 3
     reviewed = xscore(folder, "memory", "review", "--accept", accept, "--reject", reject)
-    assert (reviewed["accepted"], reviewed["rejected"], reviewed["left"]) == (
-        [accept],
-        [reject],
-        1,
-    )
+    assert reviewed["accepted"] == [accept]
+    assert reviewed["rejected"] == [reject]
+    assert reviewed["left"] == 1
     listed = xscore(folder, "memory", "list")["memories"]
     assert [memory["id"] for memory in listed if memory["kind"] == "decision"] == [accept]
 
@@ -105,7 +103,7 @@ def test_a_terminal_asks_one_after_the_other(folder: Path) -> None:
 
 
 def test_a_repository_may_only_switch_it_off(folder: Path) -> None:
-    """A clone cannot make candidates of what nobody reviewed."""
+    """A clone cannot make candidates of facts that no person reviewed."""
     (folder / ".xscore.toml").write_text('[memory]\nextract = "auto"\n')
     shown = {setting["name"]: setting for setting in xscore(folder, "config")["settings"]}
     assert shown["memory.extract"]["value"] != "auto"

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.conftest import store_file
-from tests.extensions.learning.conftest import DAY, NOW, decision, made, preference, put
+from tests.extensions.learning.conftest import NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreError
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
@@ -46,7 +47,7 @@ def opened(folder: Path) -> Store:
 def fill(store: Store) -> None:
     """Add work for every rule."""
     session = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
-    thread = resume_session(store.connection, branch="main", now=NOW - DAY).thread
+    thread = resume_session(store.connection, branch="main", now=NOW - DAY_S).thread
     put(
         store,
         made("Retries use tenacity everywhere in this code.", days_ago=2),

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.store.conftest import put as write
+from xscore.platform.clock import DAY_S
 from xscore.platform.hashing import digest
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.store import memory_writer
 from xscore.store.store import Store
 
-DAY = 86_400.0
 NOW = 1_700_000_000.0
 """The clock of these tests."""
 
@@ -43,7 +43,7 @@ def store(project: OpenProject) -> Store:
 
 def made(text: str, *, days_ago: float = 0.0, **fields: object) -> Memory:
     """Make a memory through the writer; by default a project's convention."""
-    at = NOW - days_ago * DAY
+    at = NOW - days_ago * DAY_S
     values: dict[str, object] = {
         "layer": Layer.PROJECT,
         "kind": Kind.CONVENTION,

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.learning.conftest import DAY, NOW, held, made, put
+from tests.extensions.learning.conftest import NOW, held, made, put
 from tests.store.recorded_turns import record_turn
 from xscore.extensions.learning.consolidate import close_session, consolidate
 from xscore.extensions.learning.draft import Scope
 from xscore.extensions.privacy import erasure
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import (
     Kind,
@@ -29,7 +30,7 @@ ONLY: tuple[Scope, ...] = ("session",)
 
 def thread_of(store: Store, branch: str = "main") -> str:
     """Open a session."""
-    return resume_session(store.connection, branch=branch, now=NOW - DAY).thread
+    return resume_session(store.connection, branch=branch, now=NOW - DAY_S).thread
 
 
 def answered(
@@ -104,7 +105,7 @@ def test_closing_twice_changes_nothing(store: Store) -> None:
     put(store, made("Errors end in a full stop", **SESSION), thread=thread)
     first = close_session(store, thread, now=NOW)
     before = held(store)
-    second = close_session(store, thread, now=NOW + DAY)
+    second = close_session(store, thread, now=NOW + DAY_S)
     assert (second.summary, second.exchanges, second.carried) == (first.summary, 1, ())
     assert held(store) == before
 
@@ -144,8 +145,10 @@ def test_a_summary_follows_later_exchanges(store: Store) -> None:
 def test_a_summary_outlives_the_exchanges_it_was_made_of(store: Store) -> None:
     """L06, B11: exchanges pruned for age stay in the summary; that is its purpose."""
     thread = thread_of(store)
-    answered(store, thread, "Fix the retry loop", "It now stops at five.", now=NOW - 400 * DAY)
-    answered(store, thread, "Write its test", "It is there.", now=NOW - DAY)
+    answered(
+        store, thread, "Fix the retry loop", "It now stops at five.", now=NOW - 400 * DAY_S
+    )
+    answered(store, thread, "Write its test", "It is there.", now=NOW - DAY_S)
     close_session(store, thread, now=NOW)
     done = consolidate(store, MemorySettings(), now=NOW, scopes=ONLY)
     assert "prune" in {str(action.kind) for action in done.actions}

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.extensions.learning.conftest import (
-    DAY,
     NOW,
     OpenProject,
     decision,
@@ -18,6 +17,7 @@ from tests.extensions.learning.conftest import (
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind, Consolidation, Scope
 from xscore.platform import database
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, validate_group
 from xscore.store import memory_rows, memory_writer
@@ -55,10 +55,8 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
     assert done.actions[0].memory_ids == (newer.id, older.id)
     after = held(store)
     assert (after[newer.id].evidence_count, after[newer.id].importance) == (5, 0.7)
-    assert (after[older.id].status, after[older.id].superseded_by) == (
-        MemoryStatus.SUPERSEDED,
-        newer.id,
-    )
+    assert after[older.id].status == MemoryStatus.SUPERSEDED
+    assert after[older.id].superseded_by == newer.id
 
 
 @pytest.mark.parametrize(
@@ -85,10 +83,8 @@ def test_the_key_of_a_merged_fact_goes_to_the_one_that_stays(store: Store) -> No
     put(store, inferred, explicit)
     run(store)
     after = held(store)
-    assert (after[explicit.id].status, after[explicit.id].key) == (
-        MemoryStatus.ACTIVE,
-        "retries",
-    )
+    assert after[explicit.id].status == MemoryStatus.ACTIVE
+    assert after[explicit.id].key == "retries"
     assert after[inferred.id].status is MemoryStatus.SUPERSEDED
 
 
@@ -96,8 +92,8 @@ def test_confidence_fades_once_for_each_day(store: Store) -> None:
     """L05: base·exp(-λ·days) since last seen, however often consolidation ran in between."""
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
-    run(store, now=NOW - 7 * DAY)
-    run(store, now=NOW - 1 * DAY)
+    run(store, now=NOW - 7 * DAY_S)
+    run(store, now=NOW - 1 * DAY_S)
     done = run(store)
     assert kinds(done) == ["fade"]
     assert held(store)[fact.id].confidence == pytest.approx(0.6 * exp(-0.01 * 10), abs=1e-9)
@@ -120,7 +116,7 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
     used = made("Said in passing and used", importance=0.1, days_ago=31)
     put(store, useless, used)
     store.connection.execute(
-        "UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY, used.id)
+        "UPDATE memory_row SET accessed_at = ? WHERE id = ?", (NOW - DAY_S, used.id)
     )
     done = run(store, decay_per_day=0)
     assert kinds(done) == ["drop"]
@@ -227,7 +223,8 @@ def test_use_counts_and_vectors_survive(store: Store) -> None:
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
     store.connection.execute(
-        "UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,)
+        "UPDATE memory_row SET accessed_at = ?, access_count = 7, thread = 's_1'",
+        (NOW - DAY_S,),
     )
     vectors = store.connection.execute("SELECT * FROM vec").fetchall()
     run(store)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.extensions.learning.conftest import (
-    DAY,
     NOW,
     OpenProject,
     decision,
@@ -23,6 +22,7 @@ from xscore.extensions.learning.feedback import Signal, give_feedback, record_ad
 from xscore.extensions.learning.user_preferences import Promotion, user_memory
 from xscore.extensions.privacy import erasure
 from xscore.pipeline.contradictions import chosen_value, normalized
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, validate_group
 from xscore.store.lookup import list_observations, list_projects, project_pseudonym
@@ -76,11 +76,9 @@ def test_what_enough_projects_say_becomes_the_users(
     of_the_user = of_user(stores[-1])
     assert bool(of_the_user) is promoted
     for memory in of_the_user:
-        assert (memory.kind, memory.key, memory.source) == (
-            Kind.PREFERENCE,
-            "orm",
-            MemorySource.INFERRED,
-        )
+        assert memory.kind == Kind.PREFERENCE
+        assert memory.key == "orm"
+        assert memory.source == MemorySource.INFERRED
         assert memory.confidence == pytest.approx(min(1.0, 0.6 * (3 / len(choices)) / 0.5))
         assert memory.evidence_count == 3
 
@@ -173,15 +171,15 @@ def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
     """L04: every project that follows it counts as seeing it; otherwise it fades and is finally
     erased."""
     stores = using(project, "Prisma", "Prisma", "Prisma")
-    run(stores[0], now=NOW + 90 * DAY)
+    run(stores[0], now=NOW + 90 * DAY_S)
     (used,) = of_user(stores[0])
     assert used.confidence == 1.0
     other_project = project("other")
     put(other_project, made("x y z", key="other"))
-    run(other_project, now=NOW + 190 * DAY)
+    run(other_project, now=NOW + 190 * DAY_S)
     (faded,) = of_user(other_project)
     assert faded.confidence == pytest.approx(exp(-1))
-    run(other_project, now=NOW + 269 * DAY)
+    run(other_project, now=NOW + 269 * DAY_S)
     (weak,) = of_user(other_project)
     assert weak.status is MemoryStatus.ARCHIVED
 
@@ -192,11 +190,11 @@ def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) 
     put(store, preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
     for number, other_project in enumerate(other_projects):
         put(other_project, made(f"{number} y z", key=f"other{number}"))
-        run(other_project, now=NOW + number * DAY, drift_projects=3)
+        run(other_project, now=NOW + number * DAY_S, drift_projects=3)
     (drifted,) = of_user(store)
     assert drifted.confidence == pytest.approx(exp(-2 * 0.01))  # a day, at twice the rate
     put(other_projects[0], made("Prisma", kind=Kind.TECH_STACK, key="orm"))
-    run(other_projects[0], now=NOW + 3 * DAY, drift_projects=3)
+    run(other_projects[0], now=NOW + 3 * DAY_S, drift_projects=3)
     assert of_user(store) == [drifted]
 
 
@@ -225,12 +223,12 @@ def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
     put(store, kept, code)
     amounts = MemorySettings().feedback
     assert (
-        record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY)
+        record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY_S)
         == 1
     )
     after = held(store)[kept.id]
     assert after.confidence == pytest.approx(0.65)
-    assert after.accessed_at == NOW + DAY
+    assert after.accessed_at == NOW + DAY_S
     assert after.evidence_count == kept.evidence_count + 1
     emitted = store.connection.execute(
         "SELECT subject, payload FROM event ORDER BY id DESC LIMIT 1"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.extensions.learning.conftest import DAY, NOW, made, preference
+from tests.extensions.learning.conftest import NOW, made, preference
 from xscore.extensions.learning.draft import ConsolidationDraft
 from xscore.extensions.learning.feedback import Signal, changed_confidence
 from xscore.extensions.learning.rules import expire_unused, keep_to_caps
@@ -20,6 +20,7 @@ from xscore.pipeline.contradictions import (
     normalized,
     topic_of_key,
 )
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings, validate_group
@@ -41,7 +42,7 @@ def test_decay_is_the_formula() -> None:
     """L05: base · exp(−λ · days), to 1e-12."""
     assert decayed(0.8, 30, 0.01) == pytest.approx(0.8 * exp(-0.3), abs=1e-12)
     assert decayed(0.8, -5, 0.01) == 0.8
-    assert days_since(NOW + DAY, NOW) == 0.0
+    assert days_since(NOW + DAY_S, NOW) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_what_is_long_unused_goes_at_its_bounds(
 def test_inferred_facts_without_a_citation_expire(
     days: float, fields: dict[str, Any], fate: list[str]
 ) -> None:
-    """After 28 days without use, however important: nobody stated them, and no code proves them."""
+    """After 28 days without use, however important: they are inferred, and no code proves them."""
     draft = ConsolidationDraft([made("x", days_ago=days, **fields)], RULES, now=NOW)
     for scope in ("session", "project"):
         expire_unused(draft, scope)

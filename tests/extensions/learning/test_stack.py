@@ -116,11 +116,9 @@ def test_manifests_and_imports_are_noted_with_their_evidence(
         "test_runner in js": ["js/package.json:1"],
     }
     httpx = by_topic["http_client"]
-    assert (httpx.source, httpx.confidence, httpx.evidence_count) == (
-        MemorySource.INFERRED,
-        0.6,
-        3,
-    )
+    assert httpx.source == MemorySource.INFERRED
+    assert httpx.confidence == 0.6
+    assert httpx.evidence_count == 3
     assert httpx.text.startswith("Uses httpx.")
     assert httpx.text.endswith("Because: seen in src/a.py, src/b.py, src/c.py")
     assert consolidate(store, store.settings, now=NOW).counts.keys() <= {"observe"}

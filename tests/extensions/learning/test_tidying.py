@@ -6,8 +6,9 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.learning.conftest import DAY, NOW, held, made, put
+from tests.extensions.learning.conftest import NOW, held, made, put
 from xscore.extensions.learning.tidying import tidy
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import MemoryStatus
 from xscore.store.events import consolidation_history
 from xscore.store.store import Store
@@ -35,18 +36,18 @@ def test_it_runs_once_a_day_and_says_what_it_brought(store: Store) -> None:
     assert tidy(store, store.settings, now=NOW) is not None
     assert active(store) == 1
     put_duplicates(store, 2)
-    assert tidy(store, store.settings, now=NOW + DAY - 1) is None
+    assert tidy(store, store.settings, now=NOW + DAY_S - 1) is None
     assert active(store) == 3
-    assert tidy(store, store.settings, now=NOW + DAY) is not None
+    assert tidy(store, store.settings, now=NOW + DAY_S) is not None
     assert active(store) == 2
-    history = consolidation_history(store.connection, now=NOW + DAY)
-    assert (history.tidied_at, history.counts["merge"]) == (NOW + DAY, 2)
-    assert consolidation_history(store.connection, now=NOW + 40 * DAY).counts == {}
+    history = consolidation_history(store.connection, now=NOW + DAY_S)
+    assert (history.tidied_at, history.counts["merge"]) == (NOW + DAY_S, 2)
+    assert consolidation_history(store.connection, now=NOW + 40 * DAY_S).counts == {}
 
 
 def test_a_clock_set_back_stops_it_for_no_longer_than_a_day(store: Store) -> None:
     """A mark in the future counts as none, once."""
-    assert tidy(store, store.settings, now=NOW + 1_000 * DAY) is not None
+    assert tidy(store, store.settings, now=NOW + 1_000 * DAY_S) is not None
     assert tidy(store, store.settings, now=NOW) is not None
     assert tidy(store, store.settings, now=NOW + 1) is None
 
@@ -76,7 +77,7 @@ def test_a_run_that_is_killed_is_not_repeated_that_day(
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     assert tidy(store, store.settings, now=NOW + 10) is None
     assert active(store) == 2
-    assert tidy(store, store.settings, now=NOW + DAY) is not None
+    assert tidy(store, store.settings, now=NOW + DAY_S) is not None
     assert active(store) == 1
 
 

@@ -18,15 +18,14 @@ def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
     frame = polars.DataFrame({"id": ["a", "b", "c"], "body": ["lost", None, "found"]})
     judged = xscore.judge(QUESTION, frame, column="body")
     assert judged.columns == ["id", "score", "outcome", "cause", "reason", "dollars"]
-    assert judged["id"].to_list() == ["a", "b", "c"] and judged["score"].to_list() == [
+    assert judged["id"].to_list() == ["a", "b", "c"]
+    assert judged["score"].to_list() == [
         0.9,
         None,
         0.04,
     ]
-    assert (
-        judged["cause"].to_list() == ["", "unreadable", ""]
-        and judged["reason"][1] == "there is no text"
-    )
+    assert judged["cause"].to_list() == ["", "unreadable", ""]
+    assert judged["reason"][1] == "there is no text"
     assert xscore.judge(QUESTION, frame["body"]).receipt.coverage.cached == 2
     with pytest.raises(UsageError, match="no column `text`") as error:
         xscore.judge(QUESTION, frame)

@@ -259,7 +259,8 @@ def test_an_item_of_ten_megabytes_is_not_sent(host: DecisionServer) -> None:
     assert [row.cause for row in judged] == [
         "too_long",
         "",
-    ] and "10,000,000 characters" in judged[0].reason
+    ]
+    assert "10,000,000 characters" in judged[0].reason
     assert host.questions == 1
 
 
@@ -290,11 +291,9 @@ def test_a_cap_leaves_the_rest_unjudged_and_the_dollars_add_up(
         judged = xscore.judge(QUESTION, texts, judge="typesafe:jev-1.14.0", max_usd=0.004)
     of = judged.receipt
     assert of.coverage.candidates == 2_000
-    assert (
-        of.ended == "budget"
-        and of.unjudged_by_cause == {"budget": of.coverage.unjudged}
-        and of.coverage.judged > 0
-    )
+    assert of.ended == "budget"
+    assert of.unjudged_by_cause == {"budget": of.coverage.unjudged}
+    assert of.coverage.judged > 0
     assert of.spent.cost_usd is not None and 0 < of.spent.cost_usd <= Decimal("0.004")
     assert sum(row.dollars for row in judged) == pytest.approx(of.spent.cost_usd)
 
@@ -335,19 +334,15 @@ def test_usage_far_beyond_the_call_is_estimated(
         judge = "openai:gpt-5-mini" if wire == "chat" else "typesafe:jev-1.14.0"
         for item in ("one", "two"):
             of = xscore.judge(QUESTION, [item], judge=judge).receipt
-            assert (of.coverage.judged, of.ended, of.spent.estimated) == (
-                1,
-                "",
-                not is_believed,
-            )
+            assert of.coverage.judged == 1
+            assert of.ended == ""
+            assert of.spent.estimated == (not is_believed)
             tokens = (
                 of.spent.usage.input_tokens if name == "input" else of.spent.usage.output_tokens
             )
-            assert (
-                (tokens > 20_000) is is_believed
-                and of.spent.cost_usd is not None
-                and of.spent.cost_usd < 1
-            )
+            assert (tokens > 20_000) is is_believed
+            assert of.spent.cost_usd is not None
+            assert of.spent.cost_usd < 1
 
 
 def test_a_wrong_key_is_an_error_of_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,7 +416,8 @@ def test_bad_replies_are_counted_over_the_whole_list(host: DecisionServer) -> No
     assert asked_again is not None and 1 < int(asked_again[1]) <= replies.count(0)
     # Asked twice, and both replies were bad.
     lost = [row for row in judged if row.score is None]
-    assert {row.cause for row in lost} <= {"unreadable"} and {row.score for row in judged} <= {
+    assert {row.cause for row in lost} <= {"unreadable"}
+    assert {row.score for row in judged} <= {
         0.9,
         None,
     }

@@ -91,10 +91,8 @@ def test_sigkill_in_the_middle_and_again(host: DecisionServer, own_home: Path) -
     kept, host.latency_s, host.score = stored(own_home), 0.0, table({}, default=4)
     judged = xscore.judge(QUESTION, tickets(MANY))
     assert 0 < kept < MANY
-    assert (judged.receipt.coverage.cached, judged.receipt.coverage.judged) == (
-        kept,
-        MANY - kept,
-    )
+    assert judged.receipt.coverage.cached == kept
+    assert judged.receipt.coverage.judged == MANY - kept
 
 
 @pytest.mark.verify
@@ -153,10 +151,8 @@ def test_a_deadline_ends_a_list_and_a_source_without_end(host: DecisionServer) -
     """A list keeps a row for each item; an iterator is read no further, and judgments stay."""
     host.latency_s = 30
     judged = xscore.judge(QUESTION, tickets(4_100), deadline=0.6)
-    assert (
-        judged.receipt.unjudged_by_cause == {"deadline": 4_100}
-        and judged.receipt.ended == "deadline"
-    )
+    assert judged.receipt.unjudged_by_cause == {"deadline": 4_100}
+    assert judged.receipt.ended == "deadline"
     assert judged.receipt.seconds < 20
     for attempt in slower_attempts():
         with attempt:
@@ -233,10 +229,8 @@ async def test_a_cancelled_task_ends_with_the_table_in_its_error(
         async with asyncio.timeout(None) as limit:
             await xscore.judge_async(QUESTION, silent())
     cancelled = late.value.__cause__
-    assert (
-        isinstance(cancelled, asyncio.CancelledError)
-        and cancelled.args[0].receipt.ended == "interrupted"
-    )
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert cancelled.args[0].receipt.ended == "interrupted"
     assert cancelled.args[0].receipt.coverage.judged == stored(own_home) == 1
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(None) as limit:

@@ -154,7 +154,7 @@ async def test_the_map_is_reached_by_keys(
 async def test_filters_and_the_slider_say_what_they_do(
     tab: browser.Tab, pages: dict[str, Shown], tmp_path: Path
 ) -> None:
-    """A search counts and lists what matches; another cut names what it would choose anew."""
+    """A search counts and lists what matches; another cut names what it would choose."""
     await open_page(tab, pages["chosen"], tmp_path)
     await tab.run("search.value = 'checkout'; applyFilters(); matches.open = true")
     await tab.until("byId('matches-body').rows.length > 0")

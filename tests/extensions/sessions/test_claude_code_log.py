@@ -25,11 +25,9 @@ def test_one_memory_an_exchange(root: Path, own_home: Path, run: Import, past: P
         "Answer: It has no newline; I fixed `read_lines`.\n\nFiles changed: src/reader.py"
     )
     particulars = memory.details
-    assert (particulars.imported_from, particulars.session, particulars.paths) == (
-        "claude-code",
-        "11111111-aaaa",
-        ("src/reader.py",),
-    )
+    assert particulars.imported_from == "claude-code"
+    assert particulars.session == "11111111-aaaa"
+    assert particulars.paths == ("src/reader.py",)
     assert memory.created_at < memory.updated_at < 1_795_170_000
 
 

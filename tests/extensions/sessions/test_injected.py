@@ -1,6 +1,7 @@
 """Injected text is removed and a person's words stay: agents' reminders, and everything that xscore
 inserts."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,43 +55,45 @@ MEMORIES = (
 )
 
 
+def candidate_of(memory: Memory) -> Candidate:
+    """Return what a judge would be shown of a memory."""
+    return Candidate(
+        memory.id,
+        memory.content_hash,
+        memory.layer,
+        memory.kind,
+        memory.path,
+        memory.entity,
+        start_line=1,
+        end_line=2,
+        language="",
+        tokens=9,
+        updated_at=0.0,
+    )
+
+
+def left_out(candidate: Candidate) -> Iterator[LeftOut]:
+    """Yield one for each cause, in a file and in none."""
+    for cause in LeftOutCause:
+        for path in ("", "src/b.py"):
+            place = candidate._replace(path=path, entity=f"RECALLED.{cause.name}")
+            reason = "RECALLED reason"
+            yield LeftOut(place, cause, 0.6, reason=reason, title="RECALLED title")
+
+
 def bundle(form: str, *, max_tokens: int = 10_000) -> str:
     """Return what `ask` puts before the task, or `context` prints."""
-    entries = []
+    entries: list[BundleEntry] = []
     for memory in MEMORIES:
-        candidate = Candidate(
-            memory.id,
-            memory.content_hash,
-            memory.layer,
-            memory.kind,
-            memory.path,
-            memory.entity,
-            1,
-            2,
-            "",
-            9,
-            0.0,
-        )
-        ranked = Ranked(
-            candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9
-        )
+        candidate = candidate_of(memory)
+        judgment = Judgment(candidate.content_hash, 0.9)
+        ranked = Ranked(candidate, judgment, Origin.JUDGED, (), 0.9)
         entries.append(
             BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header")
         )
-    near = [
-        LeftOut(
-            candidate._replace(path=path, entity=f"RECALLED.{cause.name}"),
-            cause,
-            0.6,
-            reason="RECALLED reason",
-            title="RECALLED title",
-        )
-        for cause in LeftOutCause
-        for path in ("", "src/b.py")
-    ]
     beside = BesideMemories(
         task_words=telling_words(TASK),
-        near=tuple(near),
+        near=tuple(left_out(candidate_of(MEMORIES[-1]))),
         failure_patterns=("RECALLED pattern",),
         decisions=("RECALLED choice",),
         branch="RECALLED",
@@ -144,11 +147,9 @@ def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
     """Pasted output of `xscore context` is not the person's words, nor is its list of omissions."""
     pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
     remaining = spoken_text(pasted)
-    assert (
-        "RECALLED" not in remaining
-        and "m_" not in remaining
-        and RANKED_BY_WORDS not in remaining
-    )
+    assert "RECALLED" not in remaining
+    assert "m_" not in remaining
+    assert RANKED_BY_WORDS not in remaining
     assert remaining.startswith("please look") and remaining.endswith("and tell me why")
 
 

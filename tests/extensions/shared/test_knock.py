@@ -66,12 +66,12 @@ async def test_a_knock_that_fails_is_noted_and_tried_again(silent: int) -> None:
     assert calls == []
     with pytest.raises(SharedUnavailable):
         await patient.wait()
-    nobody = ServerKnock(
+    refused = ServerKnock(
         f"redis://127.0.0.1:{free_port()}/0", calls, timeout_s=SIGN_OF_LIFE_SHARE * 30
     )
     for _ in range(2):
         with pytest.raises(SharedUnavailable):
-            await nobody.wait()
+            await refused.wait()
     assert [(call.operation, call.error) for call in calls] == [
         ("connect", SharedUnavailable.kind)
     ] * 3

@@ -91,7 +91,7 @@ async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
 
 
 async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
-    """An older xscore is told both numbers and how to go on."""
+    """An older xscore names both numbers, and how to go on."""
     await claim(machine(), "a")
     do(url, "UPDATE xscore.version SET number = 9")
     error = await refused(machine().check())

@@ -46,7 +46,7 @@ async def test_a_tenant_has_the_number_of_its_form(running: ServerProcess, tenan
 
 
 async def test_keys_of_a_newer_form_are_left_alone(running: ServerProcess, tenant: str) -> None:
-    """An older xscore is told both numbers; it reads, writes and erases nothing."""
+    """An older xscore names both numbers; it reads, writes and erases nothing."""
     await keep(running, tenant)
     with redis.Redis.from_url(running.url) as admin:
         admin.set(f"xscore:{{{tenant}}}:schema", 9)

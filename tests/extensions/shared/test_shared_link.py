@@ -54,7 +54,7 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
 
 
 async def test_an_outage_from_the_start_is_said_once_it_lasts(server: SharedServer) -> None:
-    """A short turn has one line, in its receipt; a longer run is told while it runs."""
+    """A short turn has one line, in its receipt; a longer run reports it at once."""
     flapping, notes = Relay(server), list[str]()
     is_told = asyncio.Event()
 

@@ -141,8 +141,8 @@ async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
 
 async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     """Limits are then local; if the server is required, nothing is sent."""
-    nobody = validate_group(SharedSettings, {"url": "redis://127.0.0.1:1/0"})
-    link = ServerLink(server_factory(nobody), require=False, timeout_s=0.1)
+    unreachable = validate_group(SharedSettings, {"url": "redis://127.0.0.1:1/0"})
+    link = ServerLink(server_factory(unreachable), require=False, timeout_s=0.1)
     rates = SharedRates(LocalRates(rpm=1), link, bucket="h")
     await rates.take(CALL)
     waiting = asyncio.create_task(rates.take(CALL))
@@ -153,7 +153,7 @@ async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     await link.aclose()
     strict = SharedRates(
         LocalRates(rpm=60),
-        ServerLink(server_factory(nobody), require=True, timeout_s=0.1),
+        ServerLink(server_factory(unreachable), require=True, timeout_s=0.1),
         bucket="h",
     )
     with pytest.raises(SharedUnavailable):

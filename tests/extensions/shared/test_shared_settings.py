@@ -165,8 +165,8 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
     with OpenAIServer() as host:
         async with Pipeline.open(root, settings_for(host)) as pipeline:
             first = await pipeline.ask(TURN, answer=False)
-        nobody = settings("redis://127.0.0.1:1/0", require=True, timeout_s=0.1)
-        async with Pipeline.open(root, with_server(host, nobody)) as pipeline:
+        unreachable = settings("redis://127.0.0.1:1/0", require=True, timeout_s=0.1)
+        async with Pipeline.open(root, with_server(host, unreachable)) as pipeline:
             repeated = await pipeline.ask(TURN, answer=False)
     assert first.coverage.judged == repeated.coverage.cached == repeated.coverage.candidates
     assert repeated.warnings == first.warnings
@@ -178,11 +178,9 @@ async def test_the_doctor_says_whether_it_answers(
     """Its type, the tenant, and what a run does without it; nothing if sharing is off."""
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
     (finding,) = await checks.check_shared_server(Settings(shared=shared))
-    assert (
-        finding.ok
-        and shared.tenant in finding.detail
-        and "continues without it" in finding.detail
-    )
+    assert finding.ok
+    assert shared.tenant in finding.detail
+    assert "continues without it" in finding.detail
     (away,) = await checks.check_shared_server(
         Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
     )

@@ -1,4 +1,4 @@
-"""What a server could not be told is sent by the store's next turn, and judged by nobody else."""
+"""What did not reach a server is sent by the store's next turn, and not judged again elsewhere."""
 
 from pathlib import Path
 

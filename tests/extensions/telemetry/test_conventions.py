@@ -115,10 +115,8 @@ def test_no_name_of_ours_is_one_of_theirs() -> None:
         server_attributes.SERVER_ADDRESS,
         server_attributes.SERVER_PORT,
     }
-    assert (
-        stable <= OF_CALL.keys()
-        and error_attributes.ERROR_TYPE in OF_TURN.keys() & OF_STAGE.keys()
-    )
+    assert stable <= OF_CALL.keys()
+    assert error_attributes.ERROR_TYPE in OF_TURN.keys() & OF_STAGE.keys()
 
 
 def test_the_version_is_one_that_is_published() -> None:

@@ -115,10 +115,8 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
     assert all((turn.start_time or 0) <= (span.start_time or 0) for span in taken.spans)
     assert all((span.end_time or 0) <= (turn.end_time or 0) for span in taken.spans)
     assert all(span.status.status_code is StatusCode.UNSET for span in taken.spans)
-    assert (
-        turn.instrumentation_scope is not None
-        and turn.instrumentation_scope.schema_url == SCHEMA_URL
-    )
+    assert turn.instrumentation_scope is not None
+    assert turn.instrumentation_scope.schema_url == SCHEMA_URL
 
 
 async def test_spans_say_what_the_receipt_says(

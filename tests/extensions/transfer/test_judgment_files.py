@@ -221,12 +221,10 @@ def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
     )
     take(second, place)
     (reason,) = (stored_row[-1] for stored_row in everything(second))
-    assert (
-        "\x1b" not in reason
-        and "\n" not in reason
-        and "AKIAIOSFODNN7EXAMPLQ" not in reason
-        and len(reason) == 240
-    )
+    assert "\x1b" not in reason
+    assert "\n" not in reason
+    assert "AKIAIOSFODNN7EXAMPLQ" not in reason
+    assert len(reason) == 240
 
 
 def test_what_is_here_wins(file: Path, second: Connection) -> None:
@@ -238,7 +236,8 @@ def test_what_is_here_wins(file: Path, second: Connection) -> None:
     score_and_reason = {
         stored_row[3]: (stored_row[4], stored_row[-1]) for stored_row in everything(second)
     }
-    assert score_and_reason[f"{1:032x}"] == (0.9, "") and score_and_reason[f"{2:032x}"] == (
+    assert score_and_reason[f"{1:032x}"] == (0.9, "")
+    assert score_and_reason[f"{2:032x}"] == (
         0.5,
         "says 2",
     )
@@ -339,10 +338,8 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
     before = place.read_bytes()
     with pytest.raises(NothingMatched):
         export_judgments(connection, place, KEY, since=60.0)
-    assert (
-        place.read_bytes() == before
-        and [leftover.name for leftover in tmp_path.glob(".some*")] == []
-    )
+    assert place.read_bytes() == before
+    assert [leftover.name for leftover in tmp_path.glob(".some*")] == []
     assert b"a task" not in exported and place.stat().st_mode & 0o777 == 0o600
 
 

@@ -246,12 +246,10 @@ def test_what_only_code_has_does_not_come_from_lines(store: Store, second_store:
         second_store, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])
     ).added
     memory = memory_by_id(second_store, added)
-    assert (memory.language, memory.start_line, memory.end_line, memory.access_count) == (
-        "",
-        0,
-        0,
-        0,
-    )
+    assert memory.language == ""
+    assert memory.start_line == 0
+    assert memory.end_line == 0
+    assert memory.access_count == 0
 
 
 def test_what_was_said_long_ago_survives_the_way_to_another_store(
@@ -265,11 +263,9 @@ def test_what_was_said_long_ago_survives_the_way_to_another_store(
     import_lines(second_store, data(lines_of(store)))
     consolidate(second_store, MemorySettings(), now=moved + DAY_S)
     kept = memory_by_id(second_store, convention.id)
-    assert (kept.source, kept.text, kept.updated_at) == (
-        MemorySource.IMPORT,
-        convention.text,
-        NOW,
-    )
+    assert kept.source == MemorySource.IMPORT
+    assert kept.text == convention.text
+    assert kept.updated_at == NOW
     consolidate(second_store, MemorySettings(), now=moved + 800 * DAY_S)
     assert convention.id not in {
         memory.id for memory in filter_memories(second_store, MemoryFilter())

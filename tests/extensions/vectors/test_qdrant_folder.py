@@ -58,7 +58,7 @@ async def _is_whole_again(store: Store, folder: Path) -> None:
 async def test_a_folder_that_others_can_change_is_refused(
     store: Store, folder: Path, open_part: str
 ) -> None:
-    """Qdrant trusts its files, so nobody else may put files there."""
+    """Qdrant trusts its files, so other users must not be able to add any."""
     await _sent(store, folder)
     opened = folder if open_part == "qdrant" else folder.parent
     assert opened.stat().st_mode & 0o777 == 0o700
@@ -212,10 +212,10 @@ from xscore.extensions.vectors.qdrant_folder import QdrantFolder
 from xscore.extensions.vectors.vector_search import VectorPartition
 from xscore.store.vector_copies import CopiedVector
 
-nobody = VectorPartition(member="", repository="", embedder="")
+partition = VectorPartition(member="", repository="", embedder="")
 
 async def send():
-    folder = QdrantFolder(sys.argv[1], nobody, name="it")
+    folder = QdrantFolder(sys.argv[1], partition, name="it")
     rows = clustered(20_000)
     for start in range(0, len(rows), 100):
         part = [CopiedVector(f"{at:032x}", rows[at].tobytes()) for at in range(start, start + 100)]
@@ -227,7 +227,7 @@ asyncio.run(send())
 
 
 def test_what_was_confirmed_before_a_kill_is_there(folder: Path) -> None:
-    """A process that is killed while it stores loses nothing of what it was told is stored."""
+    """A process that is killed while it stores loses nothing that was confirmed as stored."""
     from xscore.extensions.vectors.qdrant_folder import QdrantFolder  # an extra
     from xscore.extensions.vectors.vector_search import VectorPartition
 
@@ -241,8 +241,8 @@ def test_what_was_confirmed_before_a_kill_is_there(folder: Path) -> None:
     query = clustered(20_000)[last - 1].tobytes()
 
     async def looked_up() -> tuple[int, list[tuple[str, float]]]:
-        nobody = VectorPartition(member="", repository="", embedder="")
-        async with aclosing(QdrantFolder(str(folder), nobody, name="it")) as search:
+        partition = VectorPartition(member="", repository="", embedder="")
+        async with aclosing(QdrantFolder(str(folder), partition, name="it")) as search:
             return await search.count(), await search.search(query, 1)
 
     count, nearest = asyncio.run(looked_up())

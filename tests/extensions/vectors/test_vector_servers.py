@@ -205,8 +205,8 @@ async def test_a_login_sees_no_row_of_another(store: Store, postgres: PostgresPr
     count = "SELECT count(*) FROM xscore_vectors.vector"
     assert _rows_seen_by(postgres.url, "ada", count) == [(10,)]
     assert _rows_seen_by(postgres.url, "eve", count) == [(0,)]
-    nobody = "repeat('0', 32)"
-    values = f"'ada', {nobody}, {nobody}, 'e', {nobody}, '[1]'"
+    zeros = "repeat('0', 32)"
+    values = f"'ada', {zeros}, {zeros}, 'e', {zeros}, '[1]'"
     forged = f"INSERT INTO xscore_vectors.vector VALUES ({values})"
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         _rows_seen_by(postgres.url, "eve", f"{forged} RETURNING 1")

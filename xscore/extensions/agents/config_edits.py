@@ -52,7 +52,7 @@ class Entry(Struct, frozen=True):
 def add_entries(
     source: bytes | None, entries: Sequence[Entry], file: Path, *, head: dict[str, Any]
 ) -> bytes:
-    """Return a JSON file with these entries; one that is already there stays. source: None if there
+    """Return a JSON file with these entries; those already there stay. source: None if there
     is no file.
 
     head: members that a new file begins with and an existing one must have.
@@ -82,9 +82,8 @@ def add_entries(
         parsed = _Source(source, file)
         ours = parsed.own(entry)
         values = [parsed.value(node) for node in ours]
-        if entry.value in values or (
-            parsed.holds(entry) and not any(map(entry.gives_way, values))
-        ):
+        is_kept = parsed.holds(entry) and not any(map(entry.gives_way, values))
+        if is_kept or entry.value in values:
             continue
         source = _Source(remove_entries(source, [entry], file), file).insert(entry)
     return source

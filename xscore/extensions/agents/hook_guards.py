@@ -73,11 +73,9 @@ def unguarded_command(line: str) -> str:
         return line
     if len(words) != 3 or words[:2] != ["sh", "-c"]:
         return line
-    named = re.search(
-        rf"{_PROGRAM} hook (?P<hook>[\w-]+) --client (?P<client>[\w-]+)", words[2]
-    )
-    if named and words[2] == _script(named["hook"], named["client"]).replace(
-        "{command}", named[0]
-    ):
-        return named[0]
-    return line
+    pattern = rf"{_PROGRAM} hook (?P<hook>[\w-]+) --client (?P<client>[\w-]+)"
+    command = re.search(pattern, words[2])
+    if command is None:
+        return line
+    script = _script(command["hook"], command["client"]).replace("{command}", command[0])
+    return command[0] if words[2] == script else line

@@ -210,36 +210,7 @@ class _HookRun(Struct):
         # Set as soon as it can be guessed, and again when more is known: the watchdog may need it
         # at any point.
         self.state_file = hook_state_file(root, user_data_dir(None))
-        if self.event == BEFORE:
-            # With --client, the gate has already answered; without it we do not know the agent's
-            # form of a denial.
-            raise UsageError(
-                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
-            )
-        if self.event not in EVENTS:
-            raise UsageError(
-                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
-            )
-        call = self._read_call(root)
-        if has_older_header(call.root.store_file, opening.SCHEMA):
-            # first: if time runs out during the migration, it is finished there.
-            call.wake()
-        problem = event_function(self.event)(call)
-        # Answer now, even with nothing; later answers are ignored.
-        self.answer_with("")
-        failure = None
-        if problem:
-            failure = describe_failure(self.event, problem, at=time.time())
-        note_end(
-            call.state_file,
-            failure=failure,
-            session=call.thread,
-            texts=call.added_texts,
-            brief=call.brief,
-        )
-
-    def _read_call(self, root: RepositoryRoot) -> HookCall:
-        """Read the message and the settings; root: of the folder that the hook runs in."""
+        self._check_event()
         asked_at = time.monotonic()
         self.data = self.data or read_input()
         message = read_message(self.data)
@@ -267,7 +238,35 @@ class _HookRun(Struct):
             self.data,
             self.answer_with,
         )
-        return self.call
+        if has_older_header(root.store_file, opening.SCHEMA):
+            # first: if time runs out during the migration, it is finished there.
+            self.call.wake()
+        problem = event_function(self.event)(self.call)
+        # Answer now, even with nothing; later answers are ignored.
+        self.answer_with("")
+        failure = None
+        if problem:
+            failure = describe_failure(self.event, problem, at=time.time())
+        note_end(
+            self.state_file,
+            failure=failure,
+            session=thread,
+            texts=self.call.added_texts,
+            brief=self.call.brief,
+        )
+
+    def _check_event(self) -> None:
+        """Raise UsageError for an event that is not answered here."""
+        if self.event == BEFORE:
+            # With --client, the gate has already answered; without it we do not know the agent's
+            # form of a denial.
+            raise UsageError(
+                f"`hook {BEFORE}` needs --client", hint=f"Add --client {'|'.join(CLIENTS)}."
+            )
+        if self.event not in EVENTS:
+            raise UsageError(
+                f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}."
+            )
 
     def advice(self, error: BaseException | None) -> str:
         """Return what to tell the agent about a store that is refused, once a day; empty for any

@@ -57,6 +57,7 @@ class CallThread(Generic[Result]):
             with self._lock:
                 self._call.is_cancelled = True
                 self._stop()
+            # Without the shield the scope that was cancelled would end this wait at once.
             with CancelScope(shield=True):
                 await asyncio.wait([self._outcome], timeout=CLOSING_S)
             raise

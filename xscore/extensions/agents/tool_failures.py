@@ -133,7 +133,7 @@ def _was_edited_meanwhile(root: RepositoryRoot, ending: Ending) -> bool:
     began_ago_s = time.monotonic() - STARTED_AT + ending.lasted_s + CLOCK_STEP_S
     began_ns = time.time_ns() - int(began_ago_s * 1e9)
     for path in tracked_files(root.path)[:MOST_ENTRIES]:
-        with suppress(OSError, ValueError):  # it was removed, nobody knows when
+        with suppress(OSError, ValueError):  # removed, at an unknown time
             if (root.path / path).lstat().st_ctime_ns >= began_ns:
                 return True
     return False

@@ -73,7 +73,7 @@ def answer_tool_hook_or_return_failure(event: str, client: str) -> bytes:
 
 
 def is_in_ci() -> bool:
-    """Whether a continuous integration runs this: nobody is there to ask why."""
+    """Whether this runs in continuous integration, where there is no user to ask."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -161,7 +161,7 @@ def has_failed(message: Message, client: str) -> bool:
 
 
 def note_success(message: Message, client: str) -> None:
-    """Note a call that has succeeded, where that says something of one that failed."""
+    """Note a call that succeeded, if that says something about an earlier failure."""
     call = tool_call(message, client)
     root = tree_with_failures(call.folder) if call else ""
     if call is None or not root or is_in_ci():

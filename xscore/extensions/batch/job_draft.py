@@ -153,13 +153,12 @@ def draft_job(
     )
     plan = plan_list(parts, questions, options, batch=planner)
     batch_usd = batch_cost(parts, plan.estimate)
+    ratio = builder.model.chars_per_token
     return JobDraft(
         plan=plan,
         planner=planner,
         job=new_job(plan, parts),
-        batches=_count_batches(
-            len(planner.requests), plan, builder.model.chars_per_token, limits
-        ),
+        batches=_count_batches(len(planner.requests), plan, ratio, limits),
         cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
     )

@@ -246,15 +246,10 @@ def recent_tasks(parts: PipelineParts) -> QuestionList:
         "rescore",
         *(f"{question.task}\n{question.errors}\n{question.file}" for question in questions),
     )
-    note = (
-        f"{counted(len(questions), 'recent task')}: of open "
-        f"sessions, and of the last {DAYS} days"
-    )
-    note += (
-        f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken"
-        if beyond
-        else ""
-    )
+    tasks = counted(len(questions), "recent task")
+    note = f"{tasks}: of open sessions, and of the last {DAYS} days"
+    if beyond:
+        note += f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken"
     parts.observer.note(note)
     return QuestionList(tuple(questions), name)
 

@@ -69,7 +69,7 @@ def all_places(store: Store) -> dict[PurposeKey, SubjectPlace]:
 
 
 def read_subjects(store: Store, places: Sequence[SubjectPlace]) -> list[Subject]:
-    """Return these with their sources; one that has none is left out."""
+    """Return these with their sources; those without any are left out."""
     subjects: list[Subject] = []
     for start in range(0, len(places), PATHS_AT_ONCE):
         chunk = places[start : start + PATHS_AT_ONCE]
@@ -81,11 +81,10 @@ def read_subjects(store: Store, places: Sequence[SubjectPlace]) -> list[Subject]
                 source = _source_of(place, memories[place.path])
             redacted = redact_said(source, prose=False, allow_pii=store.settings.allow_pii)
             if redacted.text.strip():
-                subjects.append(
-                    Subject(
-                        key=place.key, path=place.path, name=place.name, source=redacted.text
-                    )
+                subject = Subject(
+                    key=place.key, path=place.path, name=place.name, source=redacted.text
                 )
+                subjects.append(subject)
     return subjects
 
 

@@ -345,6 +345,7 @@ class _RayRun(Struct):
         await StoredJudgments(commits, clock=clock).writer(key, context.identity)(scored.kept)
         for call in scored.calls:
             usage.add(call)
+        # The actor has spent these within its own share of the caps: they are charged in any case.
         budget = turn_budget(commits, turn_id=self.job, caps=Caps(), clock=clock)
         await budget.settle(await budget.reserve(scored.charged_usd), scored.charged_usd)
         ended = next((miss for miss in scored.unjudged if miss.cause in ENDS_ALL), None)

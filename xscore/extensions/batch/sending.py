@@ -430,6 +430,7 @@ class BatchSender:
             ):
                 self._hold_back("dollars")  # another process has spent in the meantime
                 return None
+            # Written before the vendor is called: after a kill, its mark finds the batch there.
             size = len(filled.taken), filled.bytes, filled.input_tokens
             batch = Batch(context.job.id, number, mark, StoredBatchState.MARKED, now, *size)
             batch_rows.insert_batch(connection, batch, filled.taken)

@@ -62,5 +62,5 @@ def render_check_markdown(report: CheckReport) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it is: names come from strangers, and mention nobody."""
+    """Return text that Markdown shows literally: a stranger's name must not mention any user."""
     return one_line(text).translate(_MARKDOWN)

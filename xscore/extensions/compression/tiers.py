@@ -83,7 +83,7 @@ def is_due(session_tokens: int, context_tokens: int) -> bool:
 
 
 def order_of_excess(by_tier: dict[Tier, int], budget: int) -> list[Tier]:
-    """Return the tiers, the one that is most over its share first."""
+    """Return the tiers, beginning with the one most over its share."""
     return sorted(Tier, key=lambda tier: SHARES[tier] * budget - by_tier[tier])
 
 

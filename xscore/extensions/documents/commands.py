@@ -94,7 +94,7 @@ def _fetch(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
 
 def _refresh(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     with opened_store(flags, make=False, settings=settings) as store:
-        chosen = _chosen(store, sources)
+        chosen = _named_documents(store, sources)
         if not chosen:
             raise NothingMatched(
                 "nothing was fetched yet", hint="`xscore fetch FILE|URL` fetches a document."
@@ -155,7 +155,7 @@ def _describe_kept(document: "KeptDocument") -> str:
     return line
 
 
-def _chosen(store: "Store", sources: Sequence[str]) -> list[StoredDocument]:
+def _named_documents(store: "Store", sources: Sequence[str]) -> list[StoredDocument]:
     """Return the documents that these name, or all. Raises NothingMatched."""
     documents = stored_documents(store.connection)
     if not sources:
@@ -178,7 +178,7 @@ def _chosen(store: "Store", sources: Sequence[str]) -> list[StoredDocument]:
 
 def _list(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     with opened_store(flags, make=False, settings=settings) as store:
-        documents = _chosen(store, sources)
+        documents = _named_documents(store, sources)
         now = store.clock()
     oldest = now - settings.memory.document_days * DAY_S
     rows: list[list[str]] = []
@@ -208,7 +208,7 @@ def _remove(sources: Sequence[str], flags: Flags, settings: "Settings") -> int:
     from xscore.extensions.documents.removing import remove_documents
 
     with opened_store(flags, make=False, settings=settings) as store:
-        return remove_documents(store, _chosen(store, sources), flags, settings)
+        return remove_documents(store, _named_documents(store, sources), flags, settings)
 
 
 def _search(query: str, sources: Sequence[str], flags: Flags, settings: "Settings") -> int:

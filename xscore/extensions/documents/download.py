@@ -22,7 +22,7 @@ from xscore.extensions.documents.hosts import (
     redirected_address,
 )
 from xscore.extensions.documents.parsed import RobotsJob
-from xscore.extensions.documents.reading import read_apart
+from xscore.extensions.documents.reading import read_in_process
 from xscore.platform.errors import NotFetched
 from xscore.platform.text import one_line
 from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
@@ -40,8 +40,8 @@ ROBOTS_BYTES = 500 << 10
 CONNECT_TIMEOUT_S = 10.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NOT_MODIFIED = 304
-_AGAIN = "Fetch it again; if it fails again, save the page and fetch the file."
-_SAVE_IT = "A page that you can open in a browser can be saved and fetched as a file."
+_RETRY_HINT = "Fetch it again; if it fails again, save the page and fetch the file."
+_SAVE_IT_HINT = "A page that you can open in a browser can be saved and fetched as a file."
 _NO_PROXY_HINT = (
     "Proxies of the environment are not used. If there is no other route, save the page and"
     " fetch the file."
@@ -97,38 +97,39 @@ class Downloader:
         hop = address
         for _ in range(MOST_REDIRECTS + 1):
             hop = checked_address(hop, self._settings)
-            await self._ask_robots(hop)
+            await self._check_robots(hop)
             headers = {"Accept": ACCEPT, **since}
             reply = await self._request(hop, headers, max_bytes=self._settings.max_bytes)
             if reply.status not in _REDIRECTS:
                 return _checked_download(hop, reply, is_conditional=bool(since))
             hop = redirected_address(hop, reply.headers.get("Location", ""))
         raise NotFetched(
-            f"{origin_of(address)} redirects more than {MOST_REDIRECTS} times", hint=_SAVE_IT
+            f"{origin_of(address)} redirects more than {MOST_REDIRECTS} times",
+            hint=_SAVE_IT_HINT,
         )
 
-    async def _ask_robots(self, address: str) -> None:
+    async def _check_robots(self, address: str) -> None:
         """Raise NotFetched if the host's robots.txt forbids the address, or cannot be asked for."""
         origin = origin_of(address)
         if origin not in self._rules:
-            self._rules[origin] = await self._robots_of(origin)
+            self._rules[origin] = await self._fetch_robots(origin)
         rules = self._rules[origin]
         if not rules:
             return
-        verdict = await asyncio.to_thread(read_apart, RobotsJob(rules, address, AGENT))
+        verdict = await asyncio.to_thread(read_in_process, RobotsJob(rules, address, AGENT))
         if verdict.problem:
             raise NotFetched(
                 f"{one_line(address)[:200]}: {verdict.problem}",
-                hint=_SAVE_IT,
+                hint=_SAVE_IT_HINT,
             )
 
-    async def _robots_of(self, origin: str) -> bytes:
+    async def _fetch_robots(self, origin: str) -> bytes:
         hop = f"{origin}/robots.txt"
         for _ in range(MOST_REDIRECTS + 1):
             hop = checked_address(hop, self._settings)
             headers = {"Accept": "text/plain"}
             reply = await self._request(
-                hop, headers, max_bytes=ROBOTS_BYTES, too_large=_SAVE_IT
+                hop, headers, max_bytes=ROBOTS_BYTES, too_large=_SAVE_IT_HINT
             )
             if reply.status in _REDIRECTS:
                 hop = redirected_address(hop, reply.headers.get("Location", ""))
@@ -141,7 +142,7 @@ class Downloader:
         # RFC 9309: where the rules cannot be read, all is forbidden.
         raise NotFetched(
             f"{origin}/robots.txt cannot be read, so nothing is fetched from there",
-            hint=_SAVE_IT,
+            hint=_SAVE_IT_HINT,
         )
 
     async def _request(
@@ -174,14 +175,14 @@ class Downloader:
                         break
                 data += body.rest()
                 if response.status == 200 and body.is_cut_short:
-                    raise NotFetched(f"{origin_of(address)} sent only a part", hint=_AGAIN)
+                    raise NotFetched(f"{origin_of(address)} sent only a part", hint=_RETRY_HINT)
                 return _Reply(response.status, response.headers, bytes(data))
         except OversizedReply as error:
             raise NotFetched(
                 f"{origin_of(address)} answered {error}", hint=too_large
             ) from error
         except (ClientError, OSError, ValueError) as error:
-            raise gate.explained(address, error) from error
+            raise gate.translated(address, error) from error
 
 
 class _AddressGate:
@@ -202,7 +203,7 @@ class _AddressGate:
             raise OSError(refusal)
         return socket.socket(family=family, type=kind, proto=protocol)
 
-    def explained(self, address: str, error: Exception) -> NotFetched:
+    def translated(self, address: str, error: Exception) -> NotFetched:
         """Return our error for one of a connection."""
         origin = origin_of(address)
         if self._refusal:
@@ -223,7 +224,7 @@ def _checked_download(address: str, reply: _Reply, *, is_conditional: bool) -> D
         return Download(address=address, is_unchanged=True)
     if reply.status != 200:
         raise NotFetched(
-            f"{one_line(address)[:200]}: its host answered {reply.status}", hint=_SAVE_IT
+            f"{one_line(address)[:200]}: its host answered {reply.status}", hint=_SAVE_IT_HINT
         )
     return Download(
         address=address,

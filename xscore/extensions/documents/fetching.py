@@ -21,7 +21,7 @@ from xscore.extensions.documents.forms import ACCEPTED, charset_of, form_of, is_
 from xscore.extensions.documents.hosts import checked_address
 from xscore.extensions.documents.keeping import FetchedDocument, KeptDocument, keep_document
 from xscore.extensions.documents.parsed import DocumentForm, ParsedDocument, ReadingJob
-from xscore.extensions.documents.reading import read_apart
+from xscore.extensions.documents.reading import read_in_process
 from xscore.platform.database import transaction
 from xscore.platform.errors import NotFetched
 from xscore.settings import DocumentSettings
@@ -69,7 +69,7 @@ class DocumentFetcher:
     def _from_file(self, place: str, *, record: FetchRecord | None) -> KeptDocument:
         root = self._store.root.path
         if record is not None and _is_same_file(path_of_place(root, place), record):
-            return self._unchanged(record)
+            return self._keep_unchanged(record)
         file = read_document_file(root, place, max_bytes=self._settings.max_bytes)
         form, document = _read(place, file.data, name=place.rpartition("/")[2])
         fetched = FetchedDocument(
@@ -89,10 +89,10 @@ class DocumentFetcher:
             since["If-Modified-Since"] = record.last_modified
         download = asyncio.run(self._downloader.download(address, since=since))
         if download.is_unchanged and record is not None:
-            return self._unchanged(record)
-        return keep_document(self._store, _fetched(address, download))
+            return self._keep_unchanged(record)
+        return keep_document(self._store, _document_of(address, download))
 
-    def _unchanged(self, record: FetchRecord) -> KeptDocument:
+    def _keep_unchanged(self, record: FetchRecord) -> KeptDocument:
         """Update a document's date: its text is unchanged."""
         now = self._store.clock()
         connection = self._store.connection
@@ -110,7 +110,7 @@ class DocumentFetcher:
         )
 
 
-def _fetched(address: str, download: Download) -> FetchedDocument:
+def _document_of(address: str, download: Download) -> FetchedDocument:
     path = urlsplit(download.address).path
     name = path.rstrip("/").rpartition("/")[2] or urlsplit(address).netloc
     form, document = _read(
@@ -135,7 +135,7 @@ def _read(
         if is_unmarked_utf_16(data):
             hint = "It seems to be text in UTF-16 without a byte order mark: save it as UTF-8."
         raise NotFetched(f"{place} is not {ACCEPTED}", hint=hint)
-    document = read_apart(ReadingJob(data, form, name, charset_of(content_type)))
+    document = read_in_process(ReadingJob(data, form, name, charset_of(content_type)))
     if document.problem:
         raise NotFetched(
             f"{place} ({form}): {document.problem}",

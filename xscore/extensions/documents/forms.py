@@ -27,7 +27,7 @@ _TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
 
 
 def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm | None:
-    """Return the form of a document; None: it is none that can be read.
+    """Return the form of a document; None: it cannot be read.
 
     name: of the file, or the path of the address.
     content_type: as a host gave it.

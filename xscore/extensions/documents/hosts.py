@@ -23,7 +23,7 @@ _RAW_BYTE = re.compile("[\udc80-\udcff]")
 def checked_address(source: str, settings: DocumentSettings) -> str:
     """Return an address without its fragment, once it may be fetched. Raises NotFetched."""
     parts = _parts(source)
-    host = _called_host(parts)
+    host = _requested_host(parts)
     shown = one_line(source)[:200]
     if parts.scheme != SCHEME:
         raise NotFetched(
@@ -47,8 +47,8 @@ def checked_address(source: str, settings: DocumentSettings) -> str:
 
 def may_be_private(address: str, settings: DocumentSettings) -> bool:
     """Whether the user named the host of this address as one inside their own network."""
-    host = _called_host(_parts(address)).rstrip(".")
-    return host in [_called_name(name).rstrip(".") for name in settings.private_hosts]
+    host = _requested_host(_parts(address)).rstrip(".")
+    return host in [_requested_name(name).rstrip(".") for name in settings.private_hosts]
 
 
 def redirected_address(address: str, location: str) -> str:
@@ -87,16 +87,16 @@ def _parts(address: str) -> SplitResult:
     return parts
 
 
-def _called_host(parts: SplitResult) -> str:
+def _requested_host(parts: SplitResult) -> str:
     """Return the name of the host that is called for an address. Raises NotFetched."""
     host = parts.hostname or ""
-    name = _called_name(host)
+    name = _requested_name(host)
     if not name:
         raise NotFetched(f"{one_line(host)[:200]} is not a host name", hint=_WHOLE_ADDRESS)
     return name
 
 
-def _called_name(host: str) -> str:
+def _requested_name(host: str) -> str:
     """Return a host as it is asked for, in ASCII; empty: it cannot be."""
     # aiohttp calls the name that this returns.
     try:
@@ -108,7 +108,7 @@ def _called_name(host: str) -> str:
 def _is_listed(host: str, names: tuple[str, ...]) -> bool:
     name = host.rstrip(".")
     for listed in names:
-        covering = _called_name(listed.removeprefix("*.").strip("."))
+        covering = _requested_name(listed.removeprefix("*.").strip("."))
         if covering and (name == covering or name.endswith(f".{covering}")):
             return True
     return False

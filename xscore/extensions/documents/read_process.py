@@ -21,24 +21,24 @@ from xscore.extensions.documents.parsed import (
 from xscore.indexer.parse_process import only_results, set_limits
 
 
-def serve_one() -> None:
+def answer_one_job() -> None:
     """Read the document that comes through standard input, and write what was read."""
     results = only_results()
     set_limits(MEMORY_BYTES)
+    # A parser that a document takes over can write no file; the pipe is none.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     job = JOB.decode(sys.stdin.buffer.read())
+    # CPU time, not time: a busy machine must not make a document unreadable. The signal kills.
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     if isinstance(job, RobotsJob):
-        from xscore.extensions.documents.robots import (
-            read_rules,  # each job has a library of its own
-        )
+        # Each job has a library of its own.
+        from xscore.extensions.documents.robots import read_rules
 
         document = read_rules(job)
     else:
-        from xscore.extensions.documents.readers import (
-            read_document,  # each job has a library of its own
-        )
+        # Each job has a library of its own.
+        from xscore.extensions.documents.readers import read_document
 
         document = read_document(job)
     signal.setitimer(signal.ITIMER_PROF, 0)

@@ -53,7 +53,7 @@ class Unreadable(Exception):  # not an XscoreError: it crosses no wall, the pare
 def read_document(job: ReadingJob) -> ParsedDocument:
     """Read one document; what is wrong with it is in the result."""
     try:
-        with _errors_of_parsers():
+        with _as_unreadable():
             document = _READERS[job.form](job)
     except Unreadable as error:
         return ParsedDocument(problem=str(error))
@@ -63,7 +63,7 @@ def read_document(job: ReadingJob) -> ParsedDocument:
 
 
 @contextmanager
-def _errors_of_parsers() -> Iterator[None]:
+def _as_unreadable() -> Iterator[None]:
     """Turn what the parsers of others raise into `Unreadable`."""
     try:
         yield
@@ -94,7 +94,7 @@ class _PdfPages:
         self.note = ""
 
     def texts(self, reader: Any) -> Iterator[str]:
-        """Yield the text of each page; of one that cannot be read, nothing."""
+        """Yield the text of each page that can be read."""
         unreadable = 0
         for number, page in enumerate(reader.pages):
             if number >= MOST_PAGES or time.process_time() > READING_SECONDS:
@@ -102,7 +102,7 @@ class _PdfPages:
                 return
             text = ""
             try:
-                with _errors_of_parsers():
+                with _as_unreadable():
                     text = page.extract_text() or ""
             except Unreadable:
                 # One page, not the document.

@@ -24,15 +24,15 @@ _START = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path[:] = sys.argv[1:]
-from xscore.extensions.documents.read_process import serve_one
-serve_one()
+from xscore.extensions.documents.read_process import answer_one_job
+answer_one_job()
 """
 _TOO_SLOW = f"reading it took more than {CPU_SECONDS:.0f} s"
 _CRASHED = f"reading it crashed, or took more than {MEMORY_BYTES >> 20} MB"
 _HUNG = f"reading it did not finish within {CLOCK_SECONDS:.0f} s"
 
 
-def read_apart(job: ReadingJob | RobotsJob) -> ParsedDocument:
+def read_in_process(job: ReadingJob | RobotsJob) -> ParsedDocument:
     """Read a document in a process of its own; what is wrong with it is in the result."""
     command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
     try:

@@ -209,9 +209,9 @@ def _first_statement(host: Host) -> tuple[int, str] | None:
 
 def _before_the_end(host: Host, lines: Sequence[str]) -> tuple[int, str] | None:
     """Return the line before the last one of a function in braces, and its indentation."""
-    if host.end_line - host.start_line < 2 or not lines[host.end_line - 1].strip().startswith(
-        "}"
-    ):
+    if host.end_line - host.start_line < 2:
+        return None
+    if not lines[host.end_line - 1].strip().startswith("}"):
         return None
     before = lines[host.end_line - 2]
     return host.end_line - 1, before[: len(before) - len(before.lstrip())]

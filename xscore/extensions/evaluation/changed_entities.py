@@ -61,7 +61,7 @@ class ChangedEntities(Struct, frozen=True, kw_only=True):
 
 
 def outline_versions(versions: Iterable[FileVersion], *, window_lines: int) -> Outlines:
-    """Cut these versions into entities; one that its grammar gave up has none."""
+    """Cut these versions into entities; a version that its grammar gave up has none."""
     texts: dict[tuple[str, str], str] = {}
     jobs: list[ParseJob] = []
     for version in versions:

@@ -187,14 +187,11 @@ def _groups(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> list[GroupDiffere
             for measure in MAIN:
                 difference = _difference(members[group], measure)
                 if difference is not None:
-                    groups.append(
-                        GroupDifference(
-                            by=by,
-                            group=group or "unknown",
-                            measure=measure,
-                            difference=difference,
-                        )
+                    name = group or "unknown"
+                    compared = GroupDifference(
+                        by=by, group=name, measure=measure, difference=difference
                     )
+                    groups.append(compared)
     return groups
 
 

@@ -270,11 +270,8 @@ class _EvaluationRun(Struct):
             caps_left = list_caps_left(turns.parts, spent=turns.spent)
             self.cap = min(caps_left, key=lambda cap: cap.left_usd, default=None)
         elif turns.ended:
-            turns.warnings.extend(
-                dict.fromkeys(
-                    absent.detail for absent in answer.unjudged.sample if absent.detail
-                )
-            )
+            details = [absent.detail for absent in answer.unjudged.sample if absent.detail]
+            turns.warnings.extend(dict.fromkeys(details))
         else:
             (turn, ranking) = seen[0]
             asked_case = AskedCase(case, turn, ranking, answer)

@@ -123,9 +123,8 @@ def _make(source: SourceRepository, tree: Path) -> None:
     git = tree / ".git"
     for folder in (git / "refs" / "heads", git / "info", git / "objects"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    is_sha256 = (
-        run_git(source.root, "rev-parse", "--show-object-format") or ""
-    ).strip() != "sha1"
+    object_format = run_git(source.root, "rev-parse", "--show-object-format") or ""
+    is_sha256 = object_format.strip() != "sha1"
     extensions = "[extensions]\n\tobjectformat = sha256\n" if is_sha256 else ""
     (git / "config").write_text(_CONFIG.format(version=int(is_sha256), extensions=extensions))
     (git / "info" / "attributes").write_text(_AS_COMMITTED)
@@ -144,10 +143,9 @@ def _link_objects(objects: Path, private: Path) -> None:
         (private / folder.name).mkdir(mode=0o700, exist_ok=True)
         linked = {entry.name for entry in (private / folder.name).iterdir()}
         for entry in folder.iterdir():
-            is_in_making = (
-                entry.name.startswith(("tmp_", ".tmp")) or entry.suffix in _NOT_OBJECTS
-            )
-            if entry.name not in linked and not is_in_making and _is_file(entry):
+            if entry.name.startswith(("tmp_", ".tmp")) or entry.suffix in _NOT_OBJECTS:
+                continue  # not an object, or not a complete one
+            if entry.name not in linked and _is_file(entry):
                 _link(entry, private / folder.name / entry.name)
 
 

@@ -280,7 +280,7 @@ class _Keeper:
         memories[:] = [memory if entry.id == memory.id else entry for entry in memories]
 
     def _holder_of(self, connection: Connection, layer: Layer, topic: str) -> Memory | None:
-        """Return the memory that stands for a topic: a candidate, else one that waits."""
+        """Return the memory of a topic: a candidate, otherwise one that waits for review."""
         if not topic:
             return None
         holders = [

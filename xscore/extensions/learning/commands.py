@@ -181,7 +181,7 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
             has_changed = user_preferences.set_muted(
                 store, key, muted=not undo, now=store.clock()
             )
-            # Muting a key twice is not an error; unmuting one that is not muted is.
+            # Muting a key twice is not an error; unmuting a key that is not muted is.
             if undo and not has_changed:
                 raise NothingMatched(
                     f"{key} is not muted", hint="`xscore memory mute --list` shows what is."

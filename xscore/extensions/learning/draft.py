@@ -110,7 +110,7 @@ LEAST_DAYS = 1.0
 
 
 def is_inferred_fact(memory: Memory) -> bool:
-    """Whether it is a fact that nobody stated or accepted, and no file shows."""
+    """Whether it is a fact that no person stated or accepted, and no file shows."""
     is_inferred = memory.source is MemorySource.INFERRED and not memory.is_shown_by_files
     return is_inferred and memory.kind in FACT_KINDS
 

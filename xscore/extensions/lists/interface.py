@@ -161,7 +161,7 @@ async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]
 
 def _like(items: Any, judged: JudgedItems) -> Any:
     """Return the table in the library of the items; a frame has no receipt, so its warnings are
-    given as Python's, and a notebook is told of the cut."""
+    given as Python's, and a notebook shows the cut."""
     table = judged.like(items)
     if table is not judged:
         show_scores_of(table, cut=judged.receipt.threshold)

@@ -238,6 +238,7 @@ class _ThreadReader:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._news.wait(), LOOK_S)
                 except asyncio.CancelledError as error:
+                    # Raised at the end: what was read already is yielded first.
                     cancelled = error
                 self._news.clear()
                 self._is_left = self._is_ended or cancelled is not None
@@ -331,7 +332,7 @@ def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]
 
 
 def _text_of(cell: Any) -> str | None:
-    """Return the text of a cell; None for one that is missing."""
+    """Return the text of a cell; None if it is missing."""
     if isinstance(cell, str):
         return cell
     try:

@@ -118,9 +118,10 @@ def _within_room(memories: list[MapMemory]) -> tuple[list[MapMemory], int]:
     room = MOST_REASON_CHARS
     left_out = 0
     kept = list(memories)
-    for place in sorted(
+    highest_first = sorted(
         range(len(memories)), key=lambda place: -(memories[place].score or 0.0)
-    ):
+    )
+    for place in highest_first:
         room -= len(memories[place].reason)
         if room < 0 and memories[place].reason:
             kept[place] = memories[place]._replace(reason="")

@@ -86,7 +86,7 @@ def describe_turn(page: TurnPage) -> str:
 
 
 def judge_of(page: TurnPage) -> str:
-    """Return who judged; of a turn that was killed, who was asked. Empty: nobody yet."""
+    """Return the judge; of a killed turn, the judge that was asked. Empty: none yet."""
     if page.turn.judge:
         return page.turn.judge
     for call in page.calls:

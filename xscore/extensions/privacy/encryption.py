@@ -103,7 +103,7 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
 def convert_copies(
     path: Path, convert: Callable[..., Conversion], *, user_data_dir: Path
 ) -> None:
-    """Encrypt or decrypt the copies of what was stated in the store at `path`; one that is damaged
+    """Encrypt or decrypt the copies of what was stated in the store at `path`; a damaged copy
     is removed."""
     with stated_copy.locked(user_data_dir):
         for copy in copied_stores.copies_at(path, user_data_dir):

@@ -123,9 +123,9 @@ def _held(server: ServerErasure) -> str:
 
 def _render_erasure(report: ErasureReport) -> str:
     done = report.done
-    erased, removed = (
-        ("would erase", "would remove") if report.dry_run else ("erased", "removed")
-    )
+    erased, removed = "erased", "removed"
+    if report.dry_run:
+        erased, removed = "would erase", "would remove"
     lines = []
     if report.turns:
         lines.append(f"{erased} {counted(len(report.turns), 'turn')}: {_listed(report.turns)}")

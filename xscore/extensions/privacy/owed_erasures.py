@@ -147,10 +147,9 @@ def settle_owed_erasures(
             # Few stores share memories.
             from xscore.extensions.shared.team.erasing import erase_from_team
 
+            request = owed[of_team]
             done.append(
-                erase_from_team(
-                    connection, settings.shared, of_team, owed[of_team], verify=verify
-                )
+                erase_from_team(connection, settings.shared, of_team, request, verify=verify)
             )
     vector_servers = servers_with_gone_copies(connection)
     if vector_servers and here_only:

@@ -65,11 +65,8 @@ def find_restorable(source: CopiedStore) -> RestorableMemories:
         copies.append(copy)
         erased |= contents.erased
         for stated in contents.memories:
-            stated_later = latest.get(stated.memory.id)
-            if (
-                stated_later is None
-                or stated_later.memory.updated_at < stated.memory.updated_at
-            ):
+            newest = latest.get(stated.memory.id)
+            if newest is None or newest.memory.updated_at < stated.memory.updated_at:
                 latest[stated.memory.id] = stated
     present = unindexed_threads(source.connection).keys()
     removed = stated_copy.removed_ids(source.connection, latest.keys() - present)

@@ -182,12 +182,11 @@ class CodexReader(SessionReader):
     def _command_ended(self, call: str, report: dict[str, Any]) -> None:
         self.command_started(call, _command_of(report))
         code = report.get("exit_code", report.get("exitCode"))
-        output = text_field(report, "aggregated_output") or text_field(
-            report, "aggregatedOutput"
-        )
-        output = (
-            output or f"{text_field(report, 'stdout')}\n{text_field(report, 'stderr')}".strip()
-        )
+        output = text_field(report, "aggregated_output")
+        output = output or text_field(report, "aggregatedOutput")
+        if not output:
+            streams = (text_field(report, "stdout"), text_field(report, "stderr"))
+            output = "\n".join(streams).strip()
         if isinstance(code, int):
             self.command_ended(call, failed=code != 0, output=output)
 
@@ -207,12 +206,8 @@ class CodexReader(SessionReader):
         self.tool_returned(call, failed=False, output=text)
 
     def _ask(self, text: str, at: float) -> None:
-        identity = digest(
-            "codex exchange",
-            self._previous_id,
-            "" if self._previous_id else self._session,
-            text,
-        )
+        session = "" if self._previous_id else self._session
+        identity = digest("codex exchange", self._previous_id, session, text)
         if self.ask(text, identity=identity, session=self._session, at=at, cwd=self._cwd):
             self._previous_id = identity
 

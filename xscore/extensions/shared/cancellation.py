@@ -2,7 +2,7 @@
 
 A driver that waits by `asyncio.wait_for` loses a cancellation that comes as it returns (Python
 before 3.12), and then a turn would wait for the server's deadline instead of its own. So the
-request has a task of its own, which is told to stop and not waited for. Trade-off: what it holds is
+request has a task of its own, which is cancelled and not awaited. Trade-off: what it holds is
 released a moment later.
 """
 
@@ -26,6 +26,6 @@ async def cancellable(request: Coroutine[Any, Any, T]) -> T:
 
 
 def _drop_error(task: "asyncio.Task[Any]") -> None:
-    """Let the event loop report no error of a request that nobody waits for."""
+    """Keep the event loop from reporting the error of an abandoned request."""
     if not task.cancelled():
         task.exception()

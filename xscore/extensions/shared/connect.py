@@ -56,7 +56,7 @@ def server_factory(
 ) -> Callable[[], SharedServer]:
     """Return a factory of these settings' server; it connects at the first request.
 
-    calls: each request is added to them; None: nobody wants to know.
+    calls: each request is added to them; None: they are not recorded.
     Raises UsageError for a URL that names none, for one beyond this machine without checked TLS,
     and where the extra that speaks to it is not installed.
     """

@@ -166,7 +166,7 @@ class ServerLink:
                     await self._server.aclose()
 
     async def _find_again(self) -> None:
-        """After an outage: use a server that is back, and go on at once without one that is not."""
+        """After an outage: use the server if it is back; otherwise go on at once without it."""
         try:
             await self._reach(NEAR_S)
             # Outside the deadline: on a busy machine the import of a driver takes longer.

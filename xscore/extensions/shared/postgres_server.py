@@ -96,16 +96,12 @@ class PostgresDriver:
         self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]
     ) -> int:
         """Erase judgments with their reasons; by content in every turn of the tenant."""
-        wheres: list[tuple[str, tuple[object, ...]]] = (
-            [("content = ANY(%s::text[])", (list(contents),))] if contents else []
-        )
+        wheres: list[tuple[str, tuple[object, ...]]] = []
+        if contents:
+            wheres.append(("content = ANY(%s::text[])", (list(contents),)))
         for turn, among in turns:
-            wheres.append(
-                (
-                    "turn = %s AND (%s OR content = ANY(%s::text[]))",
-                    (turn, not among, list(among)),
-                )
-            )
+            where = "turn = %s AND (%s OR content = ANY(%s::text[]))"
+            wheres.append((where, (turn, not among, list(among))))
         removed = 0
         for where, terms in wheres:
             statement = (

@@ -277,13 +277,8 @@ def _keep_retrievals(
     for trace in retrievals:
         if trace not in existing:
             payload = {"memories": list(trace.memories)}
-            emit_event(
-                connection,
-                EventName.RETRIEVED,
-                at=trace.at,
-                subject=trace.turn,
-                payload=payload,
-            )
+            event = EventName.RETRIEVED
+            emit_event(connection, event, at=trace.at, subject=trace.turn, payload=payload)
             count += 1
     return count
 

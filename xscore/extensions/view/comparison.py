@@ -39,7 +39,7 @@ class TurnComparison(Struct, frozen=True, kw_only=True):
     """Two turns compared."""
 
     before: TurnPage
-    """The one that was asked first."""
+    """The earlier of the two."""
     now: TurnPage
     memories: tuple[ComparedMemory, ...]
     """All candidates of either, by path and line."""

@@ -76,7 +76,7 @@ def clone_of(plan: StormPlan, login: str, repository: str) -> Path:
 def settings_of(plan: StormPlan, login: str, *, turn: str = "") -> Settings:
     """Return the settings of a member: a model judges, and both servers are the team's.
 
-    turn: what the judge is told of who pays.
+    turn: the task as the judge sees it, which names who pays.
     """
     return Settings(
         judge=JudgeSettings(model="openai:judge-2", probe=False, is_named=True),

@@ -101,7 +101,7 @@ def test_what_was_stated_stays_and_marks_go_when_all_have_seen_them(
 def test_two_administrators_do_not_remove_at_once(
     team: TeamDatabase, server: SharedServer
 ) -> None:
-    """The second is told, and nothing is half done."""
+    """The second gets an error, and nothing is half done."""
     with closing(team.admin()) as first:
         first.execute(f"SELECT pg_advisory_lock({LOCK})".encode())
         with pytest.raises(SharedUnavailable):

@@ -167,7 +167,7 @@ def test_a_silent_server_holds_no_turn(running: ServerProcess, member: NewMember
         assert membership_of(ann).failures == 1
     finally:
         running.go_on()
-    # The server may have got what nobody waited for.
+    # The server may have got a request that was no longer awaited.
     ann.sync()
     bob = member("bob")
     bob.sync()

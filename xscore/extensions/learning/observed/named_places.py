@@ -115,11 +115,9 @@ def _with_kind(name: str, folder: str, kind: str) -> Iterator[NamedPlace]:
     """Yield a name as people use it: alone and with what it names."""
     spoken = spoken_name(name)
     is_inside = folder != "." and not folder.startswith(("..", "/"))
-    if (
-        not (is_inside and _FOLDER.fullmatch(folder))
-        or not spoken
-        or len(name) > MOST_NAME_CHARS
-    ):
+    if not (is_inside and _FOLDER.fullmatch(folder)):
+        return
+    if not spoken or len(name) > MOST_NAME_CHARS:
         return
     # The words of the folder are found as they are.
     if set(spoken.split()) <= set(spoken_name(folder).split()):

@@ -185,7 +185,7 @@ def _changed(
 def _read_settings(
     root: RepositoryRoot, versions: Mapping[str, str], package_manager: str
 ) -> Iterable[tuple[str, SettingsTraits]]:
-    """Yield what these files of settings show; one that cannot be read shows nothing."""
+    """Yield what these settings files show; an unreadable file shows nothing."""
     with opened_folder(root.path) as top:
         for path, version in versions.items():
             traits = SettingsTraits(version)

@@ -73,7 +73,7 @@ def followed_names(user_data_dir: Path) -> list[str]:
 
 
 def synchronise_followed(settings: SharedSettings, *, user_data_dir: Path) -> list[TeamSync]:
-    """Take what is new of every repository that is followed; one that cannot be had says why."""
+    """Pull what is new of every repository that is followed, or say why it cannot be read."""
     results: list[TeamSync] = []
     for repository in followed_names(user_data_dir):
         try:

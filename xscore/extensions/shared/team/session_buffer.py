@@ -130,7 +130,7 @@ class SessionBuffer:
         Raises SharedUnavailable.
         """
         answer = await self._asked(lambda server: server.driver.run("exchanges", self.user))
-        # Redis forgets older ones, so one that is there was put back by somebody else.
+        # Redis drops older entries, so if one is there, somebody else put it back.
         oldest = now - self._settings.session_hours * 3_600
         read: list[BufferedExchange] = []
         unreadable = 0
