@@ -56,7 +56,7 @@ class PreparedTurn(PooledTurn, frozen=True):
     also: tuple[JoinedRepository, ...] = ()
     """Other repositories whose memories are in the pool."""
     sync_results: "tuple[TurnSyncResult, ...]" = ()
-    """With a team's server."""
+    """Of the syncs with a team's server during its preparation."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
