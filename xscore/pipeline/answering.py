@@ -60,7 +60,8 @@ may take under these settings; nothing where they make none."""
 
 def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
     """Return an upper bound for the calls of the answering model; sends nothing."""
-    usage = sum((most(settings) for most in MOST_TOKENS.values()), Usage())
+    bounds = [bound_of(settings) for bound_of in MOST_TOKENS.values()]
+    usage = sum(bounds, Usage())
     prices = PriceList(settings.provider.price)
     cost = prices(answerer.provider, answerer.model, answerer.host, usage)
     return PrimaryEstimate(
@@ -68,6 +69,7 @@ def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
         output_tokens=usage.output_tokens,
         cost_usd=cost,
         host=answerer.host,
+        calls=sum(bound != Usage() for bound in bounds),
     )
 
 
