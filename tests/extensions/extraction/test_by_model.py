@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import time
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
