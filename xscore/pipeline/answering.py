@@ -15,7 +15,7 @@ from xscore.platform.errors import (
     UnreadableResponse,
     XscoreError,
 )
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.text import join_sentences
 from xscore.prompts.answer import (
     FACETS,
@@ -91,7 +91,7 @@ async def ask_primary(
     except asyncio.CancelledError:
         # Ctrl-C while the answer was streamed: what was judged and chosen stands, so it is taken
         # back, and the receipt names the interruption.
-        take_back_cancellation()
+        clear_cancellation()
         return Answered(interrupted=True)
     except BudgetExhausted as error:  # it was not sent
         return Answered(refused=error.message)
