@@ -41,7 +41,7 @@ async def erase_copies(
             if search_server_name(settings) != server:
                 problem = "embedding.search names another server, or none"
             elif not has_noted_partition(connection):
-                problem = "whose copies they are is not known here; the next turn erases them"
+                problem = "it is unknown here whose copies they are; the next turn erases them"
             if problem:
                 erasures.append(ServerErasure(server=server, is_vectors=True, problem=problem))
                 continue
