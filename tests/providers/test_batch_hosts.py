@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import IO
 
@@ -18,7 +19,12 @@ from tests.servers import (
     OpenAIServer,
     Step,
 )
-from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.extensions.batch.records import (
+    BatchResult,
+    RequestOutcome,
+    VendorBatch,
+    VendorBatchState,
+)
 from xscore.extensions.batch.vendor_batches import (
     CERTAINLY_NOT_CREATED,
     AnthropicBatches,
@@ -31,6 +37,7 @@ from xscore.platform.errors import (
     NoBatchApi,
     Overloaded,
     RateLimited,
+    Unreachable,
     UsageError,
 )
 from xscore.providers.scripted import ScriptedProvider
@@ -83,7 +90,7 @@ class Vendor(Struct, frozen=True):
     async def ended(self, seen: VendorBatch) -> VendorBatch:
         """Poll until it is over."""
         for _ in range(20):
-            if seen.state in (BatchState.ENDED, BatchState.FAILED):
+            if seen.state in (VendorBatchState.ENDED, VendorBatchState.FAILED):
                 return seen
             seen = await self.host.look(seen.vendor_id)
         raise AssertionError("the batch does not end")
@@ -128,7 +135,7 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     """Every request runs once and its answer comes back under its id, in any order."""
     seen = await vendor.created(judging, 25)
     states = [seen.status]
-    while seen.state is not BatchState.ENDED:
+    while seen.state is not VendorBatchState.ENDED:
         seen = await vendor.host.look(seen.vendor_id)
         states.append(seen.status)
     results = await vendor.results(seen)
@@ -193,6 +200,23 @@ async def test_what_is_not_created_is_told_for_certain(
     assert vendor.server.batches.created == 0
 
 
+async def test_a_connection_that_is_never_made_has_created_nothing(
+    server: Server, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that accepts and then stays silent in the handshake is no call that took too long."""
+    monkeypatch.setattr("xscore.providers.connection.CONNECT_TIMEOUT_S", 0.2)
+    name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        host = patient(name, f"https://127.0.0.1:{silent.getsockname()[1]}")
+        unreachable = Vendor(server, host, SPEC[name].model)
+        with pytest.raises(CERTAINLY_NOT_CREATED) as failure:
+            await unreachable.created(judging, 1)
+        await host.aclose()
+    assert isinstance(failure.value, Unreachable)
+
+
 async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(
     vendor: Vendor, judging: MakeRequest
 ) -> None:
@@ -229,11 +253,11 @@ async def test_a_batch_is_cancelled_once_however_often_it_is_asked(
         await vendor.host.cancel(seen.vendor_id),
         await vendor.host.cancel(seen.vendor_id),
     )
-    assert first.state is second.state is BatchState.CANCELLING
+    assert first.state is second.state is VendorBatchState.CANCELLING
     over = await vendor.ended(second)
     fates = [result.outcome for result in await vendor.results(over)]
     assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.CANCELLED) == 5
-    assert (await vendor.host.cancel(seen.vendor_id)).state is BatchState.ENDED
+    assert (await vendor.host.cancel(seen.vendor_id)).state is VendorBatchState.ENDED
 
 
 @pytest.mark.parametrize(
@@ -327,4 +351,4 @@ async def test_an_input_that_waits_too_long_is_told(
     except RateLimited:
         assert vendor.host.name == "anthropic"
         return
-    assert seen.state is BatchState.FAILED and seen.is_queue_full and seen.problem
+    assert seen.state is VendorBatchState.FAILED and seen.is_queue_full and seen.problem

@@ -48,7 +48,7 @@ from xscore.platform.errors import (
     UsageError,
     XscoreError,
 )
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.text import counted, join_sentences
 from xscore.providers.spec import LEXICAL, parse_model_spec
 from xscore.records.candidates import Candidate
@@ -99,7 +99,7 @@ async def judge_missing(
     try:
         prepared = await with_judged_elsewhere(prepared, parts.judge, resources)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
         return await _score_once(
             parts, resources, _FirstJudge(interrupted, parts.judge, prepared)
@@ -266,7 +266,7 @@ async def draw_again(
     try:
         redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         return replace(first_pool, interrupted=True), SecondDraws(missed=len(near) + beyond)
     judge: Judge | NoJudge = NONE_NEEDED
     if redrawn.pool.misses:

@@ -27,9 +27,9 @@ from urllib.parse import quote
 from xscore.extensions.batch.records import (
     BatchLimits,
     BatchResult,
-    BatchState,
     RequestOutcome,
     VendorBatch,
+    VendorBatchState,
 )
 from xscore.platform.errors import (
     CallTimedOut,
@@ -150,7 +150,7 @@ class BatchHost(ABC):
             reply = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")
         except ProviderError:
             seen = await self.look(vendor_id)
-            if seen.state is BatchState.WORKING:
+            if seen.state is VendorBatchState.WORKING:
                 raise
             return seen
         return self._seen(reply)
@@ -192,6 +192,10 @@ class BatchHost(ABC):
         try:
             yield
         except TimeoutError as error:
+            # The HTTP client has one of its own kind, of a connection that was never made: then
+            # nothing was created.
+            if type(error) is not TimeoutError:
+                raise self.provider.translated(error) from error
             raise CallTimedOut(
                 f"{host} did not answer within {timeout_s:g} s",
                 hint=(
