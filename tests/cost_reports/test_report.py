@@ -28,7 +28,6 @@ from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_files import render_markdown, report_csv, report_table
 from xscore.cost_reports.report_text import NAME_CHARS, render_report
 from xscore.platform.processes import process_identity
-from xscore.providers.decision_hosts import DecisionWire
 from xscore.records.receipt import Coverage
 from xscore.store.opening import connect_store
 from xscore.store.turn_history import TurnFilter, list_turns
@@ -345,13 +344,6 @@ def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connectio
         (group.name, group.spent.attempts, group.coverage.candidates) for group in report.groups
     ]
     assert groups == [("embeddings", 1, 0), ("systemone", 1, 0), ("none", 0, 40)]
-
-
-@pytest.mark.parametrize("wire", DecisionWire)
-def test_every_wire_of_decisions_is_named_on_the_page_of_costs(wire: DecisionWire) -> None:
-    """`docs/costs.md` lists what `--by wire` tells apart."""
-    page = (Path(__file__).parents[2] / "docs" / "costs.md").read_text("utf-8")
-    assert f"`{wire.value}`" in page
 
 
 def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Turns judged by a decision model, against a loopback host of both APIs."""
+"""Turns judged by a decision model, against a loopback host of every wire."""
 
 import json
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.pipeline.conftest import TASK, ask
 from tests.servers import OpenAIServer
-from tests.servers.decision_server import DecisionServer
+from tests.servers.decision_server import ANSWER_WIRES, DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.records.calls import Stage
+from xscore.providers.decision_wires import WIRES
+from xscore.records.calls import DecisionWire, Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
@@ -28,8 +29,9 @@ from xscore.settings import (
     validate_group,
 )
 
-WIRES = ("decisions", "systemone")
 FORMS = ("predicate", "score")
+WIRE_FORMS = [(wire, "predicate") for wire in DecisionWire]
+WIRE_FORMS += [(wire, "score") for wire in DecisionWire if WIRES[wire].takes_levels]
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def settings_for(
             JudgeSettings,
             {"model": f"{wire}:jev-1.14.0", "probe": False, "wire": wire_setting, **judge},
         ),
-        decisions=DecisionSettings(hosts={wire: HostAccess(server.url)}),
+        decisions=DecisionSettings(hosts={wire: HostAccess(f"http://{server.host}")}),
         budget=BudgetSettings(max_usd=Decimal(1)),
     )
 
@@ -63,8 +65,7 @@ def scores(answer: Answer) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("wire", "form"), WIRE_FORMS)
 async def test_every_memory_is_a_question_and_the_best_are_kept(
     shop: Path, server: DecisionServer, wire: str, form: str
 ) -> None:
@@ -98,11 +99,10 @@ async def test_an_edit_asks_about_its_own_memories_only(
 async def test_forms_and_wires_are_judges_of_their_own(
     shop: Path, server: DecisionServer
 ) -> None:
-    """Judgments of one form or API are not reused for the other."""
-    for wire in WIRES:
-        for form in FORMS:
-            answer = await ask(shop, settings_for(server, wire, form=form))
-            assert answer.coverage.cached == 0
+    """Judgments of one form or wire are not reused for another."""
+    for wire, form in WIRE_FORMS:
+        answer = await ask(shop, settings_for(server, wire, form=form))
+        assert answer.coverage.cached == 0
 
 
 def by_place(reply: dict[str, Any], place: int) -> Any:
@@ -111,7 +111,7 @@ def by_place(reply: dict[str, Any], place: int) -> Any:
     return answers[place] if isinstance(answers, list) else answers[list(answers)[place]]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 @pytest.mark.parametrize("value", [float("nan"), 1.2, -0.1, "0.9", True, None, [0.9]])
 async def test_what_is_no_probability_is_asked_again_and_never_a_zero(
     shop: Path, server: DecisionServer, wire: str, value: object
@@ -131,7 +131,7 @@ async def test_what_is_no_probability_is_asked_again_and_never_a_zero(
     assert server.requests == 2
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 async def test_a_refusal_is_asked_once_alone_and_then_unjudged(
     shop: Path, server: DecisionServer, wire: str
 ) -> None:
@@ -162,7 +162,7 @@ def questions_of(body: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 async def test_renamed_missing_extra_and_repeated_answers_score_nothing(
     shop: Path, server: DecisionServer, wire: str
 ) -> None:
@@ -384,7 +384,7 @@ def without_usage(reply: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in reply.items() if name != "usage"}
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 async def test_a_host_that_reports_no_usage_is_shown_as_one(
     shop: Path, server: DecisionServer, wire: str
 ) -> None:

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from tests.pipeline.conftest import ask as ask_turn
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.test_decision_turns import WIRES
 from tests.pipeline.test_decision_turns import settings_for as decisions_at
-from tests.servers.decision_server import DecisionServer
+from tests.servers.decision_server import ANSWER_WIRES, DecisionServer
 from tests.servers.faults import Fault
 from tests.servers.limited_server import LimitedServer, form_of, texts
 from xscore.cache import capabilities
@@ -238,7 +237,7 @@ async def test_one_unlucky_round_of_replies_does_not_end_the_turn(shop: Path) ->
     assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 async def test_a_decision_host_that_leaves_out_answers_is_usable(shop: Path, wire: str) -> None:
     """What the first probe left out is asked alone; one answer of two is enough, since judging asks
     again too."""
@@ -256,7 +255,7 @@ async def test_a_decision_host_that_leaves_out_answers_is_usable(shop: Path, wir
     assert (answer.coverage.unjudged, answer.exit_code) == (0, 0)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 async def test_a_decision_host_without_any_answer_is_no_judge(shop: Path, wire: str) -> None:
     """After a bounded number of questions without one answer, words rank, and no repository text
     was sent."""

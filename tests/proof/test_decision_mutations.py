@@ -21,7 +21,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.proof.faults_setup import FinishedTurn, accounted, by_truth
-from tests.servers.decision_server import DecisionServer
+from tests.servers.decision_server import ANSWER_WIRES, DecisionServer
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import LEVELS
 from xscore.providers.scripted import shown_memories
@@ -346,7 +346,7 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["auto", "decisions-score"])
-@pytest.mark.parametrize("wire", ["decisions", "systemone"])
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 def test_no_damage_makes_a_score(root: Path, wire: str, form: str, examples: int) -> None:
     """Every candidate is counted, none becomes zero or gets another's score, and the next turn asks
     only the rest."""

@@ -11,7 +11,7 @@ from openai.types.decision_create_params import DecisionCreateParams
 from typesafe_sdk._schemas.models import SystemOneRequest, SystemOneResponse
 
 from tests.providers.contracts import MEMBERS, TEXTS, TURN, strictly
-from tests.servers.decision_server import DecisionServer
+from tests.servers.decision_server import ANSWER_WIRES, DecisionServer
 from xscore.platform.errors import (
     AuthenticationFailed,
     CallTimedOut,
@@ -35,7 +35,6 @@ from xscore.scorer.prompt_builder import PromptBuilder, decision_layout, parse_a
 from xscore.settings import DecisionSettings, HostAccess, Secret, Settings, load_settings
 from xscore.settings.load import DECISION_VENDORS
 
-WIRES = ("decisions", "systemone")
 FORMS = tuple(DecisionForm)
 OPENAI_TYPES = strictly(DecisionCreateParams)
 
@@ -83,7 +82,7 @@ def test_requests_are_what_the_sdks_say(form: DecisionForm) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
 async def test_what_the_sdk_would_read_is_read(
     server: DecisionServer, wire: str, form: DecisionForm
 ) -> None:
@@ -309,15 +308,15 @@ def test_a_gateway_may_take_any_vendors_key() -> None:
     )
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: str) -> None:
-    """A host that answers in the other API's form is distinguished from a silent one."""
+@pytest.mark.parametrize("wire", ANSWER_WIRES)
+async def test_answers_of_another_wire_are_named(server: DecisionServer, wire: str) -> None:
+    """A host that answers in the form of another wire is distinguished from a silent one."""
     server.spoil = lambda reply: {
         **reply,
         "answers": {} if isinstance(reply["answers"], list) else [],
     }
     provider = provider_at(server.url, wire)
-    with pytest.raises(UnreadableResponse, match="other wire"):
+    with pytest.raises(UnreadableResponse, match="another wire"):
         await provider.complete(request_of(DecisionForm.PREDICATE))
     await provider.aclose()
 

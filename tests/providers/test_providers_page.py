@@ -8,6 +8,7 @@ from xscore.providers.anthropic import THINKING
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.openai import OPTIONAL_FIELDS
 from xscore.providers.scripted import Script, read_script
+from xscore.records.calls import DecisionWire
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
@@ -30,9 +31,11 @@ def test_every_field_that_may_be_left_out_is_named() -> None:
 
 
 def test_every_decision_host_is_named() -> None:
-    """The page names each provider of decisions, alone or before its model."""
-    unnamed = {name for name in DECISION_HOSTS if not re.search(f"`{name}[:`]", PAGE)}
-    assert unnamed == set()
+    """The page names each provider of decisions, alone or before its model; wires, as which a host
+    of the user's own goes, are listed in the protocol."""
+    vendors = DECISION_HOSTS.keys() - set(DecisionWire)
+    assert {name for name in vendors if not re.search(f"`{name}[:`]", PAGE)} == set()
+    assert "internals/protocol.md#decision-models" in PAGE
 
 
 def test_every_word_for_thinking_is_named() -> None:

@@ -23,12 +23,11 @@ from xscore.providers.decision_hosts import (
     DECISION_HOSTS,
     MOST_QUESTIONS,
     MOST_STATE_CHARS,
-    DecisionWire,
 )
 from xscore.providers.decisions import DecisionProvider
 from xscore.providers.scripted import shown_memories
 from xscore.providers.wire import SCHEMA_NAME, reply_schema
-from xscore.records.calls import DecisionForm, Request
+from xscore.records.calls import DecisionForm, DecisionWire, Request
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
 from xscore.scorer.chat_replies import parse_reply
@@ -128,7 +127,8 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert (MOST_FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)
 
 
-WIRES = ("decisions", "systemone")
+RATED_WIRES = (DecisionWire.DECISIONS, DecisionWire.SYSTEM_ONE)
+"""As the page shows their answers on levels, in its order."""
 FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 
 
@@ -161,7 +161,7 @@ def asked(form: DecisionForm) -> Request:
 @pytest.mark.parametrize("wire", DecisionWire)
 def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: DecisionWire) -> None:
     """The bodies are the examples with rubric, turn and question filled in; the reply is read as
-    documented."""
+    documented, with the headers that stand above it, if the wire has something in them."""
     request = asked(DecisionForm.PREDICATE)
     question = blocks_after("## Decision models")[0]
     shown, reply = blocks_after(f"`POST {{base_url}}{DECISION_HOSTS[wire].route}`")[:2]
@@ -169,17 +169,19 @@ def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: DecisionWi
     for name, text in words.items():
         shown = shown.replace(name, json.dumps(text)[1:-1])
     assert json.loads(shown) == decision_provider(wire).fields(request)
-    completion = decision_provider(wire).read(reply.encode(), {}, request)
+    head, _, body = reply.rpartition("\n\n")
+    headers = dict(line.lower().split(": ", 1) for line in head.splitlines())
+    completion = decision_provider(wire).read(body.encode(), headers, request)
     assert parse_answers(completion.text, request.reply_ids).scores == {"m1": 93}
     assert (completion.model, completion.usage.input_tokens) == ("m-1", 912)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
+@pytest.mark.parametrize("wire", RATED_WIRES)
+def test_an_answer_on_levels_is_read_as_the_page_says(wire: DecisionWire) -> None:
     """The page's labels and score are the code's."""
     request, answer = (
         asked(DecisionForm.SCORE),
-        json.loads(blocks_after("Two answers to it")[WIRES.index(wire)]),
+        json.loads(blocks_after("Two answers to it")[RATED_WIRES.index(wire)]),
     )
     reply = {"model": "m-1", "answers": [answer] if wire == "decisions" else {"m1": answer}}
     completion = decision_provider(wire).read(json.dumps(reply).encode(), {}, request)

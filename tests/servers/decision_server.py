@@ -1,4 +1,4 @@
-"""A loopback host of decision models for both APIs: scores each question's memory, counts, and
+"""A loopback host of decision models for every wire: scores each question's memory, counts, and
 misbehaves on demand.
 
 `/v1/decisions` is OpenAI's shape, or TypeSafe's where that comes, `/v1/systemone` TypeSafe's.
@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -18,8 +18,12 @@ from aiohttp import web
 from tests.servers import scoring
 from tests.servers.threaded_server import ThreadedServer, serve_app
 from xscore.providers.scripted import shown_memories
+from xscore.records.calls import DecisionWire
 
 Reply = dict[str, Any]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+ANSWER_WIRES = (DecisionWire.DECISIONS, DecisionWire.SYSTEM_ONE)
+"""Wires whose `questions` get `answers`, each an object; many tests damage one of these."""
 CHARS_PER_TOKEN = 3.6
 PATIENCE_S, STEP_S = 60.0, 0.01
 """How long a call is held at most, and how often it is looked whether it still must be."""
@@ -63,11 +67,19 @@ class DecisionServer(ThreadedServer):
         return f"http://{self.host}/v1"
 
     async def serve(self) -> None:
-        """Serve both APIs."""
+        """Serve every wire."""
         app = web.Application(client_max_size=1 << 28)
-        app.router.add_post("/v1/decisions", self._decisions)
-        app.router.add_post("/v1/systemone", self._system_one)
+        for path, handler in self.routes().items():
+            app.router.add_post(path, handler)
         await serve_app(self, app)
+
+    def routes(self) -> Mapping[str, Handler]:
+        """Return what answers at each path."""
+        return {"/v1/decisions": self._decisions, "/v1/systemone": self._system_one}
+
+    def key_of(self, request: web.Request) -> str:
+        """Return the key that came with a request, from where its wire has it."""
+        return request.headers.get("Authorization", "").removeprefix("Bearer ")
 
     async def _decisions(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
@@ -108,7 +120,7 @@ class DecisionServer(ThreadedServer):
                 "usage": usage | details,
             }
 
-        return await self._answer(request, body, state, questions, answer, whole)
+        return await self.answer_questions(request, body, state, questions, answer, whole)
 
     async def _system_one(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
@@ -134,9 +146,11 @@ class DecisionServer(ThreadedServer):
             usage = {"input_tokens": tokens, "output_tokens": len(answers)}
             return {"model": self.model or body["model"], "answers": named, "usage": usage}
 
-        return await self._answer(request, body, body["state"], questions, answer, whole)
+        return await self.answer_questions(
+            request, body, body["state"], questions, answer, whole
+        )
 
-    async def _answer(
+    async def answer_questions(
         self,
         request: web.Request,
         body: Reply,
@@ -145,6 +159,12 @@ class DecisionServer(ThreadedServer):
         answer: Callable[[str, float, Reply], Reply],
         complete_reply: Callable[[list[Reply], int], Reply],
     ) -> web.Response:
+        """Score every question, or refuse.
+
+        questions: name, text and the question as it was sent.
+        answer: writes one answer, from its name, its score (0..1) and its question.
+        complete_reply: writes the reply, from the answers and the tokens read.
+        """
         self.requests += 1
         self.in_flight += 1
         try:
@@ -197,10 +217,7 @@ class DecisionServer(ThreadedServer):
             waited_s += STEP_S
 
     def _refused(self, request: web.Request, body: Reply, tokens: int) -> web.Response | None:
-        if (
-            self.api_key is not None
-            and request.headers.get("Authorization") != f"Bearer {self.api_key}"
-        ):
+        if self.api_key is not None and self.key_of(request) != self.api_key:
             return problem(401, "This key is not known.")
         if self.most_tokens is not None and tokens > self.most_tokens:
             return problem(413, "The request is too large.")

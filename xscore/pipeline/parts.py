@@ -25,6 +25,7 @@ from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings
+from xscore.settings.model import SharedSettings
 from xscore.settings.values import NO_FINAL_ROUND
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def _open_turn_resources(
     from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
 
     return open_resources(
-        parts.store, parts.settings, turn_id=turn_id, note=parts.observer.note
+        parts.store,
+        parts.settings,
+        turn_id=turn_id,
+        note=parts.observer.note,
+        knock=parts.knock,
     )
 
 
@@ -61,6 +66,8 @@ class JudgingParts(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     resources_opener: "ResourcesOpener" = _open_turn_resources
     """Opens what a turn spends through; tests open one with prices of their own."""
+    knock: "BegunKnock | None" = None
+    """How a turn has begun to look for a shared server; None: it has none, or it is no turn."""
 
     @property
     def may_pay_judge(self) -> bool:
@@ -189,6 +196,8 @@ class TurnExchange(Struct, frozen=True, kw_only=True):
     warning: str = ""
     call: ServerCall | None = None
     """None: the turn itself asked no server."""
+    at_end: Callable[[], str] = lambda: ""
+    """Does what is left once the turn is over; returns a warning, or nothing."""
 
 
 class BeginTeamSync(Protocol):
@@ -205,6 +214,43 @@ TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
         lambda settings: settings.shared.shares_memories,
     )
 )
+
+
+class BegunKnock(Protocol):
+    """A shared server that is looked for beside a turn's own work."""
+
+    calls: list[ServerCall]
+    """Looks that failed; the requests of the turn are added to them."""
+
+    def begin(self) -> None:
+        """Begin to look, unless it has begun."""
+        ...
+
+    async def wait(self, at_most_s: float | None = None) -> None:
+        """Return once the server is there. at_most_s: since it began; None: as long as it takes.
+
+        Raises SharedUnavailable.
+        """
+        ...
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the server may still be found by it."""
+        ...
+
+    @property
+    def answer_s(self) -> float | None:
+        """How long the server took to answer; None: it has not."""
+        ...
+
+
+KNOCK: "Hook[Callable[[SharedSettings], BegunKnock]]" = Hook(
+    Choice(
+        "xscore.extensions.shared.knock:knock_early",
+        lambda settings: settings.shared.is_used,
+    )
+)
+"""Begins to look for the server that judgments are shared through."""
 
 
 class KeepSession(Protocol):

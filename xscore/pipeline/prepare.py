@@ -94,7 +94,7 @@ def prepare_turn(
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
-        report, team_warnings = _index(parts, index_deadline, stopwatch, syncs=syncs)
+        report, exchanged = _index(parts, index_deadline, stopwatch, syncs=syncs)
         parts.observer.on(report)
         ready = _completed(parts, turn, report, now=now, shows_diff=shows_diff)
     parts.observer.stage("pool")
@@ -113,11 +113,11 @@ def prepare_turn(
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry)
     ready = replace(ready, checkpoint=checkpoint.name if checkpoint else "")
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
+    team_warnings = [exchange.warning for exchange in exchanged if exchange.warning]
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
     routing = Routing(plan, fetched.layers)
-    return PreparedTurn(
-        ready, key, pool, report, routing, session, checkpoint, warnings, also=joined.also
-    )
+    prepared = PreparedTurn(ready, key, pool, report, routing, session, checkpoint, warnings)
+    return replace(prepared, also=joined.also, exchanges=exchanged)
 
 
 def _pool_of(
@@ -135,19 +135,18 @@ def _pool_of(
 
 def _index(
     parts: PipelineParts, until: float | None, stopwatch: Stopwatch, *, syncs: bool
-) -> tuple[IndexReport, tuple[str, ...]]:
-    """Bring the index up to date; return what was done, and the warnings of the team's server."""
+) -> tuple[IndexReport, tuple[TurnExchange, ...]]:
+    """Bring the index up to date, and exchange with the team's server."""
     # Memories are exchanged while files are read: both wait, one for the network, one for the disk.
     finish_syncs = _begin_team_sync(parts) if syncs else []
     report = parts.index(until)
-    warnings: list[str] = []
+    exchanges: list[TurnExchange] = []
     for finish in finish_syncs:
         exchange = finish()
-        if exchange.warning:
-            warnings.append(exchange.warning)
+        exchanges.append(exchange)
         if exchange.call is not None:
             stopwatch.server_calls.append(exchange.call)
-    return report, tuple(warnings)
+    return report, tuple(exchanges)
 
 
 def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:

@@ -27,9 +27,16 @@ from xscore.pipeline.known_hosts import known_capability
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.decision_hosts import DecisionWire
 from xscore.providers.provider import Adaptable, Provider
-from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage
+from xscore.records.calls import (
+    Capability,
+    Completion,
+    DecisionWire,
+    Finish,
+    Request,
+    Stage,
+    Usage,
+)
 from xscore.records.turn import Turn
 from xscore.scorer.prompt_builder import PromptBuilder
 

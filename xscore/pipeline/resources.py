@@ -41,6 +41,7 @@ from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
+    from xscore.pipeline.parts import BegunKnock
     from xscore.scorer.replies import ReplyFaults
     from xscore.settings.model import SharedSettings
 
@@ -52,8 +53,12 @@ async def open_resources(
     *,
     turn_id: str,
     note: Callable[[str], None] = lambda _: None,
+    knock: "BegunKnock | None" = None,
 ) -> "AsyncIterator[TurnResources]":
-    """Open the resources of one turn. note: tells the user that a silent host is being retried."""
+    """Open the resources of one turn.
+
+    note: tells the user that a silent host is being retried. knock: see `JudgingParts.knock`.
+    """
     await ensure_event_loop()
     async with GroupCommit(store.path, store.keys, create=False) as commits:
         own_resources = TurnResources(
@@ -70,6 +75,7 @@ async def open_resources(
             price_of=PriceList(settings.provider.price),
             clock=store.clock,
             note=note,
+            knock=knock,
         )
         async with joined_resources(own_resources) as resources:
             yield resources
@@ -103,6 +109,7 @@ async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnRes
                 note=resources.note,
                 clock=clock,
                 connection=connection,
+                knock=resources.knock,
             )
             resources.spending = await resources.stack.enter_async_context(with_others)
         try:
@@ -153,11 +160,13 @@ class OpenShared(Protocol):
         note: Callable[[str], None],
         clock: Callable[[], float],
         connection: sqlite3.Connection | None,
+        knock: "BegunKnock | None",
     ) -> AbstractAsyncContextManager[SpendingStores]:
         """Return the joined stores, to be entered.
 
         note: tells the user when the server goes away, and when it is back.
         connection: of the store that remembers whether the server was away; None: nothing does.
+        knock: of a turn that has begun to look for the server.
         """
         ...
 
@@ -208,6 +217,8 @@ class TurnResources(Struct, kw_only=True):
     around: Callable[[Provider], Provider] = lambda provider: provider
     """Puts a provider around each that calls are paid through; `eval compare` records replies by
     it."""
+    knock: "BegunKnock | None" = None
+    """See `JudgingParts.knock`."""
     stop_source: Callable[[], StopSignal] | None = None
     """Makes the stop of each question of a list, which all stop together; None: of a turn, which
     stops alone."""

@@ -16,7 +16,14 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.parts import SESSION_BUFFER, ClosedTurn, PipelineParts, TurnOptions
+from xscore.pipeline.parts import (
+    KNOCK,
+    SESSION_BUFFER,
+    BegunKnock,
+    ClosedTurn,
+    PipelineParts,
+    TurnOptions,
+)
 from xscore.pipeline.prepare import index_until, prepare_turn
 from xscore.pipeline.ranking import rank_turn
 from xscore.pipeline.save_turn import figures_of_stages, save_turn
@@ -49,17 +56,19 @@ if TYPE_CHECKING:
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
     setup = _TurnSetup.of(parts, options)
+    early_knock = _knock_early(setup, turn)
     prepared = _prepare(setup, turn)
     # From here on the turn's row says `running`, until its receipt or `abandon_turn` ends it. A
     # turn that was declined or could not be opened leaves no row.
     prepared = _begin(setup, prepared)
     try:
-        finished = await _run_stages(setup, prepared)
+        finished = await _run_stages(setup, prepared, early_knock)
     except BaseException as error:
         turns.abandon_turn(parts.store.connection, prepared.turn.id)
         await _tell_listener(setup, prepared, error=error)
         raise
-    warnings = [await _tell_listener(setup, prepared, finished=finished)]
+    warnings = [exchange.at_end() for exchange in prepared.exchanges]
+    warnings.append(await _tell_listener(setup, prepared, finished=finished))
     answer = finished.answer
     if answer.answer and not options.isolated:
         for keep_session in SESSION_BUFFER.implementations(parts.settings):
@@ -110,7 +119,9 @@ class _Finished(Struct, frozen=True):
     figures: TurnFigures
 
 
-async def _run_stages(setup: _TurnSetup, prepared: PreparedTurn) -> _Finished:
+async def _run_stages(
+    setup: _TurnSetup, prepared: PreparedTurn, early_knock: BegunKnock | None
+) -> _Finished:
     """Run all stages. Raises StoreError only if there is no answer to return."""
     resources: TurnResources | None = None
     judged: Judged | None = None
@@ -122,7 +133,7 @@ async def _run_stages(setup: _TurnSetup, prepared: PreparedTurn) -> _Finished:
     try:
         try:
             async with AsyncExitStack() as stack:
-                resources = await _open_resources(setup, prepared, stack)
+                resources = await _open_resources(setup, prepared, early_knock, stack)
                 judged = await _judge(setup, prepared, resources)
                 ranking = _rank(setup, prepared, judged)
                 reasons = await _give_reasons(setup, prepared, judged, ranking, resources)
@@ -153,6 +164,29 @@ async def _run_stages(setup: _TurnSetup, prepared: PreparedTurn) -> _Finished:
         # What closing sent is among them.
         if resources is not None:
             setup.stopwatch.server_calls += resources.spending.server_calls()
+
+
+def _knock_early(setup: _TurnSetup, turn: Turn) -> BegunKnock | None:
+    """Begin to look for a shared server while the index is brought up to date.
+
+    Only for a task that was never asked before: another may be all cached, and need no server.
+    """
+    parts = setup.parts
+    settings = parts.settings
+    may_send = parts.judge.needs_resources and not settings.judge.replay
+    if setup.options.isolated or not (may_send and settings.shared.is_used):
+        return None
+    if turns.keys_of_task(parts.store.connection, turn.task):
+        return None
+    return _begin_knock(setup)
+
+
+def _begin_knock(setup: _TurnSetup) -> BegunKnock | None:
+    """Begin to look for the shared server of the settings; None: there is none."""
+    settings = setup.parts.settings
+    for knock_at in KNOCK.implementations(settings):
+        return knock_at(settings.shared)
+    return None
 
 
 def _prepare(setup: _TurnSetup, turn: Turn) -> PreparedTurn:
@@ -225,7 +259,10 @@ def _begin(setup: _TurnSetup, prepared: PreparedTurn) -> PreparedTurn:
 
 
 async def _open_resources(
-    setup: _TurnSetup, prepared: PreparedTurn, stack: AsyncExitStack
+    setup: _TurnSetup,
+    prepared: PreparedTurn,
+    early_knock: BegunKnock | None,
+    stack: AsyncExitStack,
 ) -> "TurnResources | None":
     """Open the resources only if something may be spent."""
     parts = setup.parts
@@ -233,6 +270,8 @@ async def _open_resources(
     may_send = parts.has_final_round and not parts.settings.judge.replay
     if not (_sends_to_judge(setup, prepared) or setup.wants_answer or may_send):
         return None
+    if not setup.options.isolated:
+        parts = replace(parts, knock=early_knock or _begin_knock(setup))
     resources = await stack.enter_async_context(parts.open_resources(prepared.turn.id))
     resources.deadline = setup.deadline
     if setup.wants_answer and setup.deadline.at != inf:

@@ -1,17 +1,16 @@
-"""The hosts of decision models: where they are, which of two wires they speak, and what one request
-may hold.
+"""The hosts of decision models: where they are, which wire they speak, and what one request may
+hold.
 
 A new host needs a row here, and the names of its variables in `settings.load.DECISION_VENDORS` and
-in `hosts`. Sources, read in November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's
-SDK 0.7.5 and its models page (64k tokens a request, state and longest question 32k, 250,000 tokens
-a second, 1,200 requests a minute), Perplexity's quickstart (System One's form at `/v1/decisions`,
-128 questions, 262,144 tokens), Fireworks' reference (OpenAI's form), genai-prices 0.2.3 for names.
-No host publishes its tokenizer, so a request is filled to 70 % of what it may hold, by our
-estimate. Trade-off: limits declared here age; what a host states in a reply or refuses outranks
-them.
+in `hosts`; every wire has a row of its own, for any server that speaks it. Sources, read in
+November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's SDK 0.7.5 and its models page (64k
+tokens a request, state and longest question 32k, 250,000 tokens a second, 1,200 requests a minute),
+Perplexity's quickstart (System One's form at `/v1/decisions`, 128 questions, 262,144 tokens),
+Fireworks' reference (OpenAI's form), genai-prices 0.2.3 for names. No host publishes its tokenizer,
+so a request is filled to 70 % of what it may hold, by our estimate. Trade-off: limits declared here
+age; what a host states in a reply or refuses outranks them.
 """
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,7 +18,7 @@ from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.providers.hosts import vendor_access
-from xscore.records.calls import RateLimits
+from xscore.records.calls import DecisionWire, RateLimits
 from xscore.settings.hosts import HostAccess
 
 if TYPE_CHECKING:
@@ -45,15 +44,6 @@ LONGEST_QUESTION = 4_000
 """Tokens of one memory; a larger one is judged in parts."""
 
 
-class DecisionWire(StrEnum):
-    """The two shapes that such requests have."""
-
-    DECISIONS = "decisions"
-    """OpenAI's: a list of questions, and of answers in their order."""
-    SYSTEM_ONE = "systemone"
-    """TypeSafe's: questions and answers by name."""
-
-
 class DecisionHost(Struct, frozen=True, kw_only=True):
     """What is declared of one host."""
 
@@ -64,6 +54,8 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
     """Empty: the user must name one."""
     path: str = ""
     """Beyond the base URL; empty: `/` and the wire's own name."""
+    base_path: str = "/v1"
+    """What a base URL without a path gets: its routes begin with it."""
     model: str = ""
     """What `provider` alone means: a pinned version."""
     request_tokens: int = 64_000
@@ -74,6 +66,13 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
     def route(self) -> str:
         """The path of a request, from the base URL."""
         return self.path or f"/{self.wire.value}"
+
+    @property
+    def base_url_ends(self) -> str:
+        """How a base URL ends, for hints."""
+        if self.base_path:
+            return f"with {self.base_path}"
+        return f"without {self.route}"
 
     @property
     def fill_tokens(self) -> int:
@@ -127,12 +126,12 @@ DECISION_HOSTS: dict[str, DecisionHost] = {
         vendor="fireworks.ai",
         base_url="https://api.fireworks.ai/inference/v1",
     ),
-    "decisions": DecisionHost(wire=DecisionWire.DECISIONS),
-    "systemone": DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=32_000),
+    # Any server of the user's own that speaks a wire, under the wire's name, at `<NAME>_BASE_URL`.
+    **{str(wire): DecisionHost(wire=wire) for wire in DecisionWire},
+    DecisionWire.SYSTEM_ONE: DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=32_000),
     "llama": DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=8_192, questions=32),
 }
-"""Provider -> its host. `decisions` and `systemone` are any server that speaks the wire, at
-`DECISIONS_BASE_URL` or `SYSTEMONE_BASE_URL`; `llama` is a file that a server of our own serves."""
+"""Provider -> its host. `llama` is a file that a server of our own serves."""
 
 
 def base_url_setting(name: str) -> str:
@@ -143,8 +142,8 @@ def base_url_setting(name: str) -> str:
 
 
 def decision_access(name: str, settings: "Settings") -> HostAccess:
-    """Return base URL and key of a host; a base URL without a path gets the `/v1` that both wires
-    begin with.
+    """Return base URL and key of a host; a base URL without a path gets the `base_path` of its
+    host.
 
     Raises UsageError where a host of the user's own has no base URL.
     """
@@ -162,7 +161,7 @@ def decision_access(name: str, settings: "Settings") -> HostAccess:
             hint=f"Set {base_url_setting(name)} in the environment, such as http://localhost:11434/v1.",
         )
     return HostAccess(
-        base_url if urlsplit(base_url).path else f"{base_url}/v1",
+        base_url if urlsplit(base_url).path else f"{base_url}{declared.base_path}",
         access.api_key,
         access.api_key_env,
     )

@@ -60,6 +60,18 @@ class DecisionForm(StrEnum):
     """How much it is needed, on five levels; the expected value is the score."""
 
 
+class DecisionWire(StrEnum):
+    """The shapes of requests to decision models (`providers.decision_wires`).
+
+    Each is also the provider's name of any server that speaks it.
+    """
+
+    DECISIONS = "decisions"
+    """OpenAI's: a list of questions, and of answers in their order."""
+    SYSTEM_ONE = "systemone"
+    """TypeSafe's: questions and answers by name."""
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """One prompt for one model, in the vendors' common terms; each dialect renders it its own
     way."""

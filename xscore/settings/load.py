@@ -22,6 +22,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import is_there
 from xscore.platform.near_names import nearest_names
 from xscore.platform.toml_text import parse_toml
+from xscore.records.calls import DecisionWire
 from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, Secret, SettingsGroup
@@ -37,8 +38,7 @@ DECISION_VENDORS = (
     "perplexity",
     "openrouter",
     "fireworks",
-    "decisions",
-    "systemone",
+    *map(str, DecisionWire),
 )
 """Their key and base URL are `<NAME>_API_KEY` and `<NAME>_BASE_URL` in the environment."""
 ENVIRONMENT = "environment"

@@ -473,6 +473,10 @@ class SharedSettings(SettingsGroup, frozen=True):
     """Stop if the server cannot be reached, instead of continuing with the local store alone."""
     timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """Deadline of one request to the server."""
+    first_wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.04
+    """How long a turn waits for a server that has never answered this clone before it goes on with
+    the local store alone. A later answer is used by the rest of the turn, and the next turn waits as
+    long as it took. Raise it where every run is a fresh clone and the server is far away."""
     max_usd_day: Decimal | None = None
     """Cap on one day (UTC) of the tenant, over all its processes and machines; unset: none."""
     memories: Literal["off", "read", "write"] = "off"

@@ -317,12 +317,12 @@ def test_usage_far_beyond_the_call_is_estimated(
             return reply
 
     class Decisions(DecisionServer):
-        async def _answer(self, *arguments: Any) -> Any:
+        async def answer_questions(self, *arguments: Any) -> Any:
             def whole(answers: list[Any], tokens: int) -> Any:
                 return arguments[-1](answers, tokens + extra_tokens)
 
             changed = (*arguments[:-1], whole)
-            return await super()._answer(*changed)
+            return await super().answer_questions(*changed)
 
     with Chat() if wire == "chat" else Decisions() as server:
         for host in ("OPENAI", "TYPESAFE"):

@@ -44,8 +44,8 @@ def tenant() -> str:
 
 @pytest.fixture
 def shared(running: ServerProcess, tenant: str) -> SharedSettings:
-    """Settings with the server and the tenant."""
-    return SharedSettings(url=Secret(running.url), tenant=tenant, timeout_s=30)
+    """Settings with the server and the tenant. A first turn waits for it on a busy machine, too."""
+    return SharedSettings(url=Secret(running.url), tenant=tenant, timeout_s=30, first_wait_s=30)
 
 
 @pytest.fixture

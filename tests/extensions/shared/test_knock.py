@@ -10,9 +10,7 @@ import pytest
 from tests.extensions.shared.server_processes import ServerProcess
 from tests.extensions.shared.server_programs import free_port
 from xscore.extensions.shared.knock import ServerKnock, knock
-from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE
 from xscore.platform.errors import SharedUnavailable
-from xscore.records.calls import ServerCall
 
 
 @pytest.fixture
@@ -57,21 +55,17 @@ def test_each_kind_of_server_answers(running: ServerProcess) -> None:
 
 async def test_a_knock_that_fails_is_noted_and_tried_again(silent: int) -> None:
     """Whoever waits for less time than it takes goes on, and it is still one attempt."""
-    calls: list[ServerCall] = []
-    patient = ServerKnock(
-        f"redis://127.0.0.1:{silent}/0", calls, timeout_s=SIGN_OF_LIFE_SHARE * 0.2
-    )
+    patient = ServerKnock(f"redis://127.0.0.1:{silent}/0", timeout_s=0.2)
     with pytest.raises(SharedUnavailable):
         await patient.wait(0.0)
-    assert calls == []
+    assert patient.is_under_way and patient.calls == []
     with pytest.raises(SharedUnavailable):
         await patient.wait()
-    refused = ServerKnock(
-        f"redis://127.0.0.1:{free_port()}/0", calls, timeout_s=SIGN_OF_LIFE_SHARE * 30
-    )
+    refused = ServerKnock(f"redis://127.0.0.1:{free_port()}/0", timeout_s=30)
     for _ in range(2):
         with pytest.raises(SharedUnavailable):
             await refused.wait()
-    assert [(call.operation, call.error) for call in calls] == [
-        ("connect", SharedUnavailable.kind)
-    ] * 3
+    failed = [
+        (call.operation, call.error) for knock in (patient, refused) for call in knock.calls
+    ]
+    assert failed == [("connect", SharedUnavailable.kind)] * 3

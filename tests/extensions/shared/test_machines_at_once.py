@@ -71,6 +71,7 @@ class Machine:
                 "XSCORE_SHARED_URL": shared.url.reveal(),
                 "XSCORE_SHARED_TENANT": shared.tenant,
                 "XSCORE_SHARED_TIMEOUT_S": str(shared.timeout_s),
+                "XSCORE_SHARED_FIRST_WAIT_S": str(shared.first_wait_s),
             },
         )
 

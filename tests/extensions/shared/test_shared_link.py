@@ -1,6 +1,8 @@
 """A process's link to the server: messages when it is lost and returns, however often."""
 
 import asyncio
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.extensions.shared.conftest import Relay
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.knock import ServerKnock
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.judgment import JudgeIdentity, Judgment
@@ -79,18 +82,15 @@ async def test_a_server_that_was_not_waited_for_is_used_once_it_answers(
 ) -> None:
     """The first request gives up early; the sign of life that comes later brings the server
     back."""
-    answers = asyncio.Event()
-
-    async def reach(at_most_s: float | None) -> None:
-        if at_most_s is not None:
-            raise SharedUnavailable("no answer yet")
-        await answers.wait()
-
-    link = Relay(server).link(require=False, timeout_s=30, reach=reach, patience_s=0.01)
-    assert not await link.ask(life, otherwise=False)
-    answers.set()
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        knock = ServerKnock(f"redis://127.0.0.1:{listener.getsockname()[1]}/0", timeout_s=30)
+        link = Relay(server).link(require=False, timeout_s=30, knock=knock, patience_s=0.01)
+        assert not await link.ask(life, otherwise=False)
+        connection, _ = listener.accept()
+        with closing(connection):
+            connection.sendall(b"+")
     await link.wait_until_back()
-    assert await link.ask(life, otherwise=False)
+    assert await link.ask(life, otherwise=False) and not link.has_failed
     await link.aclose()
 
 

@@ -23,6 +23,7 @@ from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.shared.patience import ServerPatience
 from xscore.extensions.shared.server import (
     REDIS,
+    SIGN_OF_LIFE_SHARE,
     ServerDriver,
     SharedServer,
     displayed_url,
@@ -32,7 +33,7 @@ from xscore.extensions.shared.server import (
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
 from xscore.extensions.shared.unsent import UnsentTurns
-from xscore.pipeline.parts import DOCTOR_CHECKS
+from xscore.pipeline.parts import DOCTOR_CHECKS, BegunKnock
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
 from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
 from xscore.platform.extras import require_extra
@@ -211,6 +212,7 @@ async def open_shared_resources(
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
     connection: sqlite3.Connection | None = None,
+    knock: BegunKnock | None = None,
 ) -> AsyncIterator[SharedStores]:
     """Open what a turn spends through, joined to these settings' server.
 
@@ -218,6 +220,8 @@ async def open_shared_resources(
     clock: Unix seconds.
     connection: of the store that remembers whether the server was away, and what it lacks; None:
         nothing does.
+    knock: of a turn, which waits for a server that never answered only `shared.first_wait_s`; None:
+        a list of questions has time.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is
     named.
     """
@@ -226,7 +230,6 @@ async def open_shared_resources(
             "a shared server is required, and none is set",
             hint="Set shared.url (XSCORE_SHARED_URL).",
         )
-    calls: list[ServerCall] = []
     outages: OutageMemory | None = None
     notes: UnsentTurns | None = None
     patience: ServerPatience | None = None
@@ -236,13 +239,16 @@ async def open_shared_resources(
         notes = UnsentTurns(connection, server, clock=clock)
         patience = ServerPatience(connection, server)
     was_away = outages.problem() if outages is not None else ""
-    knock = ServerKnock(settings.url.reveal(), calls, timeout_s=settings.timeout_s)
-    link = _link(settings, calls, knock, note=note, was_away=was_away, patience=patience)
+    usual_wait_s = patience.wait_s() if patience is not None else None
+    patience_s = _first_wait_s(settings, usual_wait_s, in_turn=knock is not None)
+    if knock is None:
+        knock = ServerKnock(settings.url.reveal(), timeout_s=settings.timeout_s)
+    link = _link(settings, knock, note=note, was_away=was_away, patience_s=patience_s)
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(link.aclose)
         if outages is not None:
-            stack.callback(_remember, outages, link)
+            stack.callback(_remember, outages, link, knock)
         if patience is not None:
             stack.callback(_learn, patience, knock)
         through = SharedJudgmentStore(judgments, link, notes=notes)
@@ -251,20 +257,33 @@ async def open_shared_resources(
             shared_budget = SharedBudget(budget, link, cap_usd=cap, clock=clock)
             stack.push_async_callback(shared_budget.aclose)
             budget = shared_budget
-        yield SharedStores(through, budget, link, through, stack, calls)
+        yield SharedStores(through, budget, link, through, stack, knock.calls)
+
+
+def _first_wait_s(
+    settings: SharedSettings, usual_wait_s: float | None, *, in_turn: bool
+) -> float:
+    """Return how long the first request waits for a sign of life. usual_wait_s: as it was learned.
+
+    The knock goes on beside the work, and what answers later is used from then on.
+    """
+    if usual_wait_s is not None:
+        return usual_wait_s
+    if in_turn:
+        return settings.first_wait_s
+    return max(settings.first_wait_s, settings.timeout_s / SIGN_OF_LIFE_SHARE)
 
 
 def _link(
     settings: SharedSettings,
-    calls: list[ServerCall],
-    knock: ServerKnock,
+    knock: BegunKnock,
     *,
     note: Callable[[str], None],
     was_away: str,
-    patience: ServerPatience | None,
+    patience_s: float,
 ) -> ServerLink:
     """Return the link to the server, which is knocked at from now on unless it is required."""
-    factory = server_factory(settings, calls)
+    factory = server_factory(settings, knock.calls)
     if not settings.require:
         # Beside what the turn does before its first request, such as opening the judge.
         knock.begin()
@@ -273,20 +292,24 @@ def _link(
         require=settings.require,
         timeout_s=settings.timeout_s,
         note=note,
-        reach=knock.wait,
+        knock=knock,
         was_away=was_away,
-        patience_s=patience.wait_s() if patience is not None else None,
+        patience_s=patience_s,
     )
 
 
-def _remember(outages: OutageMemory, link: ServerLink) -> None:
+def _remember(outages: OutageMemory, link: ServerLink, knock: BegunKnock) -> None:
     """Remember whether the server was away at the end. It may be that it was never asked."""
+    problem = link.problem
+    if knock.answer_s is not None and not link.has_failed:
+        # It was late, and no outage: the next turn waits as long as it took.
+        problem = ""
     if link.problem or link.has_answered:
         with suppress(StoreError):
-            outages.remember(link.problem)
+            outages.remember(problem)
 
 
-def _learn(patience: ServerPatience, knock: ServerKnock) -> None:
+def _learn(patience: ServerPatience, knock: BegunKnock) -> None:
     """Note how long the server took for its sign of life, if it has shown one."""
     if knock.answer_s is not None:
         with suppress(StoreError):

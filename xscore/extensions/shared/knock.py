@@ -1,9 +1,12 @@
 """Whether a shared server is there: connect, send the first bytes of its protocol, wait for one.
 
 A thread does it beside the turn's own work, before a driver is loaded, so that a server that is
-down or takes connections and says nothing costs little. What comes back is not looked at: whether
-it is the right server, with the right certificate, is for the driver to find out, and nothing
-secret is sent. Trade-off: a proxy that answers for a server that does not counts as there.
+down or takes connections and says nothing costs little. A turn on a new task begins before its
+index is brought up to date (`knock_early`). Whoever waits may stop waiting: the thread goes on for
+as long as a request has, so that the turn can still use a server that is far away, and the next
+one knows how long it takes. What comes back is not looked at: whether it is the right server, with
+the right certificate, is for the driver to find out, and nothing secret is sent. Trade-off: a proxy
+that answers for a server that does not counts as there.
 """
 
 import asyncio
@@ -14,17 +17,20 @@ import time
 from concurrent.futures import Future
 from contextlib import suppress
 
+from xscore.extension import implements
 from xscore.extensions.shared.server import (
     REDIS,
-    SIGN_OF_LIFE_SHARE,
     displayed_url,
     parse_server_url,
     server_host,
     unavailable,
 )
+from xscore.extensions.shared.transport import refuse_open_transport
+from xscore.pipeline.parts import KNOCK
 from xscore.platform.daemon_thread import start_in_thread
-from xscore.platform.errors import SharedUnavailable
+from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.records.calls import ServerCall
+from xscore.settings.model import SharedSettings
 
 LOOKUP_S = 0.05
 """How much longer than its limit a knock is waited for."""
@@ -105,10 +111,15 @@ class RunningKnock:
         """
         limit_s = self._timeout_s + LOOKUP_S if at_most_s is None else at_most_s
         wait_s = max(0.0, self.began + limit_s - time.monotonic())
-        answer = asyncio.wrap_future(self._answer)
-        done, _ = await asyncio.wait({answer}, timeout=wait_s)
-        if done:
-            return answer.result()
+        if wait_s and not self.is_over:
+            answer = asyncio.wrap_future(self._answer)
+            try:
+                await asyncio.wait({answer}, timeout=wait_s)
+            finally:
+                # The thread goes on; it shall not call into an event loop that is closed by then.
+                answer.cancel()
+        if self.is_over:
+            return self._answer.result()
         waited_s = self._timeout_s if at_most_s is None else at_most_s
         late = TimeoutError(f"no answer within {waited_s:.3g} s")
         return unavailable(displayed_url(self._url), late)
@@ -117,16 +128,23 @@ class RunningKnock:
 class ServerKnock:
     """Knocks at one server: once from the beginning of a turn, and again after each failure."""
 
-    def __init__(self, url: str, calls: list[ServerCall], *, timeout_s: float) -> None:
-        """calls: a knock that failed is added to them. timeout_s: deadline of one request."""
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        """timeout_s: of one request, and how long the server is waited for in the thread."""
+        self.calls: list[ServerCall] = []
+        """Knocks that failed, and by and by all requests of the turn."""
         self._url = url
-        self._calls = calls
-        self._limit_s = timeout_s / SIGN_OF_LIFE_SHARE
+        self._timeout_s = timeout_s
         self._running: RunningKnock | None = None
 
     def begin(self) -> None:
-        """Begin to knock, beside whatever comes next."""
-        self._running = RunningKnock(self._url, timeout_s=self._limit_s)
+        """Begin to knock, beside whatever comes next, unless it has begun."""
+        if self._running is None:
+            self._running = RunningKnock(self._url, timeout_s=self._timeout_s)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the server may still show the sign of life that nobody waits for any longer."""
+        return self._running is not None and not self._running.is_over
 
     @property
     def answer_s(self) -> float | None:
@@ -136,10 +154,9 @@ class ServerKnock:
     async def wait(self, at_most_s: float | None = None) -> None:
         """Return once the server is there.
 
-        at_most_s: None: wait as long as a knock takes. Raises SharedUnavailable.
+        at_most_s: since it began; None: wait as long as a knock takes. Raises SharedUnavailable.
         """
-        if self._running is None:
-            self.begin()
+        self.begin()
         running = self._running
         assert running is not None
         problem = await running.problem(at_most_s=at_most_s)
@@ -148,7 +165,7 @@ class ServerKnock:
         # A caller with a longer limit goes on waiting for one that is still under way.
         if running.is_over and self._running is running:
             self._running = None
-            self._calls.append(self._failed_call(running, problem))
+            self.calls.append(self._failed_call(running, problem))
         raise problem
 
     def _failed_call(self, running: RunningKnock, problem: SharedUnavailable) -> ServerCall:
@@ -161,3 +178,18 @@ class ServerKnock:
             duration_s=time.monotonic() - running.began,
             error=problem.kind,
         )
+
+
+@implements(KNOCK)
+def knock_early(settings: SharedSettings) -> ServerKnock:
+    """Begin to knock for a turn, unless it has to wait for the server in any case.
+
+    A URL that is wrong is named where the server is opened.
+    """
+    url = settings.url.reveal()
+    knocking = ServerKnock(url, timeout_s=settings.timeout_s)
+    if url and not settings.require:
+        with suppress(UsageError):
+            refuse_open_transport(parse_server_url(url), url)
+            knocking.begin()
+    return knocking

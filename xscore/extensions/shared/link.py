@@ -2,7 +2,8 @@
 
 A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
 not answered this process yet is knocked at first, beside the turn's work and before a driver is
-loaded (`knock`); where it was away in the minutes before, it is waited for only `NEAR_S`.
+loaded (`knock`); the first request waits a little for its answer, and the run has the server as
+soon as it comes. Where it was away in the minutes before, it is waited for only `NEAR_S`.
 A server that does not answer, or sends invalid replies, is away: the run continues without it at
 once, and it is tried in the background until it answers. A warning of the receipt says so; a note
 says it at once if the run has had the server, or once the outage has lasted, and another that it
@@ -17,6 +18,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer, too_slow
+from xscore.pipeline.parts import BegunKnock
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")
@@ -36,10 +38,6 @@ _START_IT = (
 )
 
 
-async def _reach_at_once(at_most_s: float | None) -> None:
-    """Say nothing about whether a server is there."""
-
-
 class ServerLink:
     """A shared server as one process sees it."""
 
@@ -51,18 +49,17 @@ class ServerLink:
         timeout_s: float,
         note: Callable[[str], None] = lambda _: None,
         look_again_s: float = LOOK_AGAIN_S,
-        reach: Callable[[float | None], Awaitable[None]] = _reach_at_once,
+        knock: BegunKnock | None = None,
         was_away: str = "",
         patience_s: float | None = None,
     ) -> None:
         """open_server: called at the first request.
         note: tells the user that the server is away, or back.
-        reach: raises SharedUnavailable where the server shows no sign of life within so many
-            seconds (None: its own limit); asked before a driver is loaded.
+        knock: is asked for a sign of life before a driver is loaded; None: nothing is.
         was_away: why the server was away in the minutes before, in another process; empty: it was
             not.
         patience_s: how long the first request waits for that sign of life, after which it is looked
-            for beside the turn; None: as long as `reach` does by itself.
+            for beside the turn; None: as long as a knock takes.
         """
         self.require = require
         self.is_unavailable: bool = False
@@ -73,10 +70,12 @@ class ServerLink:
         self._server: SharedServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._why = ""
-        self._reach = reach
+        self._knock = knock
         self._was_away = was_away
         self._patience_s = patience_s
         self._has_answered = False
+        self._has_failed = False
+        """Whether a request failed, and not only the wait for a sign of life."""
         self._user_was_told = False
         """Whether the user was told of this outage while the run goes on."""
 
@@ -89,6 +88,11 @@ class ServerLink:
     def has_answered(self) -> bool:
         """Whether the server has answered this process."""
         return self._has_answered
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a request failed; False: the server was at most late with its sign of life."""
+        return self._has_failed
 
     async def answers_soon(self) -> bool:
         """Whether the server can be asked without waiting long to find out that it is away."""
@@ -120,8 +124,8 @@ class ServerLink:
         except (SharedUnavailable, StoreDamaged) as error:
             if not self.is_unavailable:
                 # One that was not waited for any longer may answer in a moment.
-                is_hurried = not self._has_answered and self._patience_s is not None
-                self._lose(error, first_pause_s=0.0 if is_hurried else None)
+                is_late = self._knock is not None and self._knock.is_under_way
+                self._lose(error, first_pause_s=0.0 if is_late else None)
             if self.require:
                 raise SharedUnavailable(
                     error.message, hint=f"{error.hint} {_START_IT}".strip()
@@ -165,6 +169,11 @@ class ServerLink:
                 async with asyncio.timeout(self._timeout_s):
                     await self._server.aclose()
 
+    async def _reach(self, at_most_s: float | None) -> None:
+        """Wait for a sign of life; None: as long as a knock takes. Raises SharedUnavailable."""
+        if self._knock is not None:
+            await self._knock.wait(at_most_s)
+
     async def _find_again(self) -> None:
         """After an outage: use the server if it is back; otherwise go on at once without it."""
         try:
@@ -182,26 +191,27 @@ class ServerLink:
                 self._lose(SharedUnavailable(problem), first_pause_s=0.0)
 
     async def _tried(self, request: Callable[[SharedServer], Awaitable[T]]) -> T:
+        server = await self._reached()
         latest: SharedUnavailable | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                server = await self._reached()
                 while True:
                     try:
                         answer = await request(server)
                         self._has_answered = True
                         return answer
                     except SharedUnavailable as error:
+                        self._has_failed = True
                         # One that has answered may be restarting.
                         if not (self._has_answered or self.require):
                             raise
                         latest = error
                     await asyncio.sleep(AGAIN_S)
         except TimeoutError:
+            self._has_failed = True
             if latest is not None:
                 raise latest from None
-            name = self._server.name if self._server else ""
-            raise too_slow(f"the shared server {name}", self._timeout_s) from None
+            raise too_slow(f"the shared server {server.name}", self._timeout_s) from None
 
     async def _reached(self) -> SharedServer:
         """Return the server, once it shows a sign of life. Raises SharedUnavailable."""
@@ -237,16 +247,26 @@ class ServerLink:
         pause_s = self._look_again_s if first_pause_s is None else first_pause_s
         while True:
             await asyncio.sleep(pause_s)
-            with suppress(SharedUnavailable, TimeoutError):
-                async with asyncio.timeout(self._timeout_s):
-                    await self._reach(None)
-                    await self._opened().check()
-                self._has_answered = True
-                self.is_unavailable = False
-                break
+            with suppress(SharedUnavailable):
+                await self._reach(None)
+                if await self._checks():
+                    self._has_answered = True
+                    self.is_unavailable = False
+                    break
             if pause_s:
                 self._say_away()
             pause_s = min(2 * pause_s, LOOK_SELDOM_S) if pause_s else self._look_again_s
         if self._user_was_told:
             self._user_was_told = False
             self._note(f"the shared server {self._opened().name} answers again")
+
+    async def _checks(self) -> bool:
+        """Whether the server answers a request."""
+        server = self._opened()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await server.check()
+        except (SharedUnavailable, TimeoutError):
+            self._has_failed = True
+            return False
+        return True

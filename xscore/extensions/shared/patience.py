@@ -1,9 +1,10 @@
 """How long a turn waits for a server's first sign of life: a multiple of how long it took before.
 
 A server that usually answers within some milliseconds, and now says nothing, is given up after
-`NEAR_S`; one that is far away or busy has more time, and one that never answered this store all
-that a knock has. Giving up is cheap to take back: the knock goes on beside the turn. Trade-off: a
-server that is slower than ever before is away for the first claims of a turn.
+`NEAR_S`; one that is far away or busy has more time, and one that never answered this store
+`shared.first_wait_s`. Giving up is cheap to take back: the knock goes on beside the turn, and if it
+succeeds, the next turn waits as long as it took. Trade-off: a server that is slower than ever
+before is away for the first claims of a turn.
 """
 
 import sqlite3
@@ -19,6 +20,8 @@ USUAL_ANSWER_KEY = "shared_answer"
 """Key in `meta`."""
 PATIENCE_FACTOR = 8
 """A server is given this many times as long as it took before."""
+MOST_BEYOND_S = 0.25
+"""But not longer than this beyond it, since a server that is far away may be down, too."""
 DECAY = 0.5
 """What a slow answer still counts after a quick one, so that a busy time is not forgotten at
 once."""
@@ -46,7 +49,8 @@ class ServerPatience:
         """Return how long to wait; None: it has never answered this store."""
         if self._usual_s is None:
             return None
-        return max(NEAR_S, PATIENCE_FACTOR * self._usual_s)
+        most_s = self._usual_s + MOST_BEYOND_S
+        return max(NEAR_S, min(PATIENCE_FACTOR * self._usual_s, most_s))
 
     def learn(self, answer_s: float) -> None:
         """Note how long it took this time. Raises StoreError."""

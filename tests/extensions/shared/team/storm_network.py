@@ -20,6 +20,15 @@ class StormNetwork:
         self._open: set[socket.socket] = set()
         Thread(target=self._accept, daemon=True).start()
 
+    def hold(self) -> None:
+        """Take new connections, and say nothing on them."""
+        self._is_cut.set()
+
+    def let_through(self) -> bool:
+        """End it; True, so that a condition may do it."""
+        self._is_cut.clear()
+        return True
+
     def cut(self, seconds: float) -> None:
         """Break every connection, and answer none for so long."""
         self._is_cut.set()
@@ -32,9 +41,13 @@ class StormNetwork:
     def slow_down(self, seconds: float, *, delay_s: float) -> None:
         """Let everything that comes back take this much longer for so long, as a server with a
         slow disk does."""
-        self._delay_s = delay_s
+        self.delay_answers(delay_s)
         time.sleep(seconds)
-        self._delay_s = 0.0
+        self.delay_answers(0.0)
+
+    def delay_answers(self, delay_s: float) -> None:
+        """From now on let everything that comes back take this much longer."""
+        self._delay_s = delay_s
 
     def _accept(self) -> None:
         with suppress(OSError):

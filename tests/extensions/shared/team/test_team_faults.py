@@ -54,9 +54,14 @@ def shared_rows(team: TeamDatabase, member: Member) -> list[tuple[object, ...]]:
 
 
 def begin(member: Member) -> Callable[[], str]:
-    """Begin the exchange of a turn."""
+    """Begin the exchange of a turn; return what ends it, with its line."""
     finish = begin_turn_sync(Settings(shared=member.shared), store=member.store)
-    return lambda: finish().warning
+
+    def end() -> str:
+        exchange = finish()
+        return exchange.warning or exchange.at_end()
+
+    return end
 
 
 STEPS_OF_EXCHANGE = (

@@ -2,15 +2,19 @@
 
 Where the driver is loaded already, or the store was not synchronised for an hour, the exchange is
 begun in a thread before the index is brought up to date, and the turn takes what has come by then;
-it waits 30 ms more. In all other cases, and where that was too short, a process beside the turns
-exchanges (`sync_beside`), for the next turn. A server that was away is left alone for a while, so
-an outage costs a line, never a turn. What was pulled before stays in use. Where nothing is due,
-nothing but this is loaded. Trade-off: a colleague's statement may come a turn late.
+it waits 30 ms more. In all other cases, and where the whole turn was too short, a process exchanges
+for the next turn (`sync_beside`); it is started when the turn is over, since it would take the
+processor from it. A server that was away is left alone for a while, and asked by a process alone
+until it answers, so an outage costs a line, never a turn. What was pulled before stays in use.
+Where nothing is due, nothing but this is loaded. Trade-off: a colleague's statement may come a turn
+late.
 """
 
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -25,7 +29,13 @@ from xscore.extensions.shared.team.membership import (
 )
 from xscore.pipeline.parts import TEAM_SYNC, TurnExchange
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched, SharedUnavailable, StoreDamaged, UsageError
+from xscore.platform.errors import (
+    NothingMatched,
+    SharedUnavailable,
+    StoreDamaged,
+    StoreError,
+    UsageError,
+)
 from xscore.platform.text import counted
 from xscore.records.calls import EXCHANGE, ServerCall
 from xscore.settings import Settings
@@ -57,8 +67,9 @@ def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], TurnExc
         return _with_warning(_taken_problem(store))
     if not _is_due(store, settings.shared, membership):
         return TurnExchange
-    if membership.is_slow or not _is_worth_its_import(store, membership):
-        return _with_warning(_sync_beside(store, settings.shared, is_slow=False))
+    is_for_process = membership.is_slow or membership.failures
+    if is_for_process or not _is_worth_its_import(store, membership):
+        return lambda: _left_to_process(store, settings.shared, is_slow=False)
     # Few turns exchange themselves.
     from xscore.extensions.shared.team.sync import begin_exchange
 
@@ -95,6 +106,14 @@ def _is_worth_its_import(store: Store, membership: Membership) -> bool:
     return "psycopg" in sys.modules or abs(store.clock() - membership.synced_at) > STALE_S
 
 
+def _left_to_process(
+    store: Store, settings: SharedSettings, *, is_slow: bool, call: ServerCall | None = None
+) -> TurnExchange:
+    """Have a process exchange once the turn is over. call: what the turn itself has asked."""
+    start = partial(_sync_beside, store, settings, is_slow=is_slow)
+    return TurnExchange(call=call, at_end=start)
+
+
 def _taken_problem(store: Store) -> str:
     """Return what went wrong beside the turns, and forget it: it is said once."""
     with database.transaction(store.connection):
@@ -111,7 +130,7 @@ def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> st
 
     try:
         start_sync_beside(store, settings, is_slow=is_slow)
-    except UsageError as error:
+    except (UsageError, StoreError) as error:
         return f"the team's memories: {error.message}"
     except OSError as error:
         note_failure(store)
@@ -134,13 +153,12 @@ def _finish_turn(
     try:
         result = begun.wait(WAIT_S)
         if len(result.taken.entries) > MOST_IN_TURN:
-            return TurnExchange(warning=_sync_beside(store, settings, is_slow=False), call=call)
+            return _left_to_process(store, settings, is_slow=False, call=call)
         sync = begun.finish(store, settings, result)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
-            # Too late may be the server's doing or this machine's: the process finds out.
             call = replace(call, duration_s=time.time() - began, error="late")
-            return TurnExchange(warning=_sync_beside(store, settings, is_slow=True), call=call)
+            return TurnExchange(call=call, at_end=partial(_end_late, store, settings, begun))
         note_failure(store)
         return TurnExchange(
             warning=f"{_AS_OF}: {error.message}", call=replace(call, error=error.kind)
@@ -148,3 +166,21 @@ def _finish_turn(
     skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
     warning = f"skipped from the team: {', '.join(skipped)}" if skipped else ""
     return TurnExchange(warning=warning, call=replace(call, duration_s=sync.took_s))
+
+
+def _end_late(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
+    """Look once more, now that the turn is over; return a warning, or nothing."""
+    if begun.running.is_under_way:
+        # Too late may be the server's doing or this machine's: the process finds out.
+        return _sync_beside(store, settings, is_slow=True)
+    # The turn has its answer, and a store that cannot be written does not take it away.
+    with suppress(StoreError):
+        try:
+            result = begun.wait(0)
+            if result.taken.entries:
+                return _sync_beside(store, settings, is_slow=True)
+            begun.finish(store, settings, result)
+        except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
+            note_failure(store)
+            return f"{_AS_OF}: {error.message}"
+    return ""
