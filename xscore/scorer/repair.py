@@ -43,7 +43,7 @@ class MemoryPiece(NamedTuple):
 def memory_pieces(
     candidate: Candidate, text: str, *, max_tokens: int
 ) -> tuple[MemoryPiece, ...]:
-    """Return the candidate whole, or in parts of at most about `max_tokens` by its own characters per
+    """Return the candidate whole, or in parts of at most about `max_tokens`, by its own characters a
     token."""
     texts = [text]
     if candidate.tokens > max_tokens:
@@ -210,7 +210,7 @@ def next_prompts(
     *,
     is_independent: bool = False,
 ) -> tuple[list[PackPrompt], list[tuple[MemoryPiece, Unjudged]]]:
-    """Return the prompts that may still score what is missing, or the pieces that are lost for good.
+    """Return the prompts that may still score what is missing, or the pieces lost for good.
 
     is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give
         no better answers; a prompt that is refused as a whole is halved until the cause is alone.
