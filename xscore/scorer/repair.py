@@ -43,8 +43,8 @@ class MemoryPiece(NamedTuple):
 def memory_pieces(
     candidate: Candidate, text: str, *, max_tokens: int
 ) -> tuple[MemoryPiece, ...]:
-    """Return the candidate whole, or in parts of at most about `max_tokens`, by its own characters a
-    token."""
+    """Return the candidate whole, or in parts of at most about `max_tokens`, estimated by its own
+    characters a token."""
     texts = [text]
     if candidate.tokens > max_tokens:
         texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
