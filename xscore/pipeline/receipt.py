@@ -398,7 +398,7 @@ def _usage_by_stage(
     """Return what each stage cost. answers: a model could have answered."""
     if resources is None:
         return {Stage.JUDGE: StageUsage()}
-    # These two stand in a receipt even if they made no call: that they cost nothing is a figure.
+    # These two are in a receipt even if they made no call: that they cost nothing is a figure.
     usage = {Stage.JUDGE: StageUsage()}
     if answers:
         usage[Stage.PRIMARY] = StageUsage()

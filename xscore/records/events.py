@@ -22,7 +22,7 @@ class Leader(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """Where the judging stands."""
+    """Progress of the judging."""
 
     candidates: int
     cached: int

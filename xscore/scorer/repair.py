@@ -147,7 +147,7 @@ def score_of_parts(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgmen
 
 
 class RepairRung(IntEnum):
-    """How far down the repair ladder a prompt stands."""
+    """How far down the repair ladder a prompt is."""
 
     PACK = 0
     HALF = 1
@@ -155,7 +155,7 @@ class RepairRung(IntEnum):
 
 
 class PackPrompt(Struct, frozen=True):
-    """One prompt to send: pieces in the order in which they stand in it."""
+    """One prompt to send: pieces in the order of the prompt."""
 
     pack: str
     """Names the prompt: deals its ids and routes its prefix."""
