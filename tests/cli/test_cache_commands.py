@@ -14,8 +14,8 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from tests.waiting import wait_until
 from xscore.cache.judgment_store import insert_judgments
-from xscore.extensions.exchange.exchange_keys import ExchangeKey
-from xscore.extensions.exchange.judgment_files import export_judgments
+from xscore.extensions.transfer.judgment_files import export_judgments
+from xscore.extensions.transfer.transfer_keys import TransferKey
 from xscore.platform import database
 from xscore.records.judgment import Judgment
 from xscore.store.opening import connect_store
@@ -120,7 +120,7 @@ def test_untrusted_scores_order_work_and_never_count(
         connection.execute("DELETE FROM judgment")
         with database.transaction(connection):
             insert_judgments(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
-        export_judgments(connection, Path(file), ExchangeKey(bytes(range(1, 33))))
+        export_judgments(connection, Path(file), TransferKey(bytes(range(1, 33))))
     connection.close()
     refused = second.run("store", "import", file, code=6)
     assert "another key" in refused.stderr and "--untrusted" in refused.stderr
@@ -205,7 +205,7 @@ def big_export(folder: Path, count: int) -> Path:
         ]
         with database.transaction(connection):
             insert_judgments(connection, judgments, (f"{turn:032x}", "b" * 32, 0))
-    export_judgments(connection, folder / "big.xscore", ExchangeKey(bytes.fromhex(KEY)))
+    export_judgments(connection, folder / "big.xscore", TransferKey(bytes.fromhex(KEY)))
     connection.close()
     return folder / "big.xscore"
 

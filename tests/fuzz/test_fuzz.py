@@ -17,8 +17,6 @@ from tests.indexer.conftest import cut_within_limits, unseen_rows
 from tests.indexer.samples import SAMPLES
 from tests.store.conftest import said
 from tests.store.generated_secrets import SecretGenerator, provider_keys
-from xscore.extensions.exchange.saved_files import Contents, decode_file, read_records
-from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AiderReader
 from xscore.extensions.sessions.claude_code import ClaudeCodeReader
@@ -29,6 +27,8 @@ from xscore.extensions.sessions.session_reader import (
     SessionFile,
     SessionReader,
 )
+from xscore.extensions.transfer.saved_files import Contents, decode_file, read_records
+from xscore.extensions.transfer.saved_records import SavedMemory, saved_memory
 from xscore.indexer.admission import decode_text
 from xscore.indexer.memories import source_file
 from xscore.platform.errors import UsageError

@@ -10,7 +10,7 @@ from tests.conftest import git
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.extensions.exchange.snapshots import take_snapshot
+from xscore.extensions.transfer.snapshots import take_snapshot
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.selection import COMMIT_PLACES
 from xscore.records.memory import Kind

@@ -12,7 +12,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cli.memory_text import memory_json, render_memory
-from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_file, take_snapshot
+from xscore.extensions.transfer.snapshots import import_snapshot, snapshot_file, take_snapshot
 from xscore.pipeline.build import Pipeline
 from xscore.platform.database import transaction
 from xscore.records.memory import Kind, Layer, Memory, MemoryOrigin, MemorySource

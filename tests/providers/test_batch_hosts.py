@@ -18,7 +18,12 @@ from tests.servers import (
     OpenAIServer,
     Step,
 )
-from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.extensions.batch.records import (
+    BatchResult,
+    RequestOutcome,
+    VendorBatch,
+    VendorBatchState,
+)
 from xscore.extensions.batch.vendor_batches import (
     CERTAINLY_NOT_CREATED,
     AnthropicBatches,
@@ -83,7 +88,7 @@ class Vendor(Struct, frozen=True):
     async def ended(self, seen: VendorBatch) -> VendorBatch:
         """Poll until it is over."""
         for _ in range(20):
-            if seen.state in (BatchState.ENDED, BatchState.FAILED):
+            if seen.state in (VendorBatchState.ENDED, VendorBatchState.FAILED):
                 return seen
             seen = await self.host.look(seen.vendor_id)
         raise AssertionError("the batch does not end")
@@ -128,7 +133,7 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     """Every request runs once and its answer comes back under its id, in any order."""
     seen = await vendor.created(judging, 25)
     states = [seen.status]
-    while seen.state is not BatchState.ENDED:
+    while seen.state is not VendorBatchState.ENDED:
         seen = await vendor.host.look(seen.vendor_id)
         states.append(seen.status)
     results = await vendor.results(seen)
@@ -229,11 +234,11 @@ async def test_a_batch_is_cancelled_once_however_often_it_is_asked(
         await vendor.host.cancel(seen.vendor_id),
         await vendor.host.cancel(seen.vendor_id),
     )
-    assert first.state is second.state is BatchState.CANCELLING
+    assert first.state is second.state is VendorBatchState.CANCELLING
     over = await vendor.ended(second)
     fates = [result.outcome for result in await vendor.results(over)]
     assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.CANCELLED) == 5
-    assert (await vendor.host.cancel(seen.vendor_id)).state is BatchState.ENDED
+    assert (await vendor.host.cancel(seen.vendor_id)).state is VendorBatchState.ENDED
 
 
 @pytest.mark.parametrize(
@@ -327,4 +332,4 @@ async def test_an_input_that_waits_too_long_is_told(
     except RateLimited:
         assert vendor.host.name == "anthropic"
         return
-    assert seen.state is BatchState.FAILED and seen.is_queue_full and seen.problem
+    assert seen.state is VendorBatchState.FAILED and seen.is_queue_full and seen.problem

@@ -34,9 +34,9 @@ class RecordedBudget:
         self.reserved.append(usd)
         return str(len(self.reserved) - 1)
 
-    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+    async def settle(self, reservation_name: str, actual: Decimal | None) -> None:
         """Release what was not spent."""
-        self.left += (self.reserved[int(reservation)] or 0) - (actual or 0)
+        self.left += (self.reserved[int(reservation_name)] or 0) - (actual or 0)
         self.settled.append(actual)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.providers.conftest import MakeRequest
 from tests.providers.test_batch_hosts import KEY, MARK, Vendor, patient
 from tests.servers import BatchFault, Fault, OpenAIBatchServer, Step
-from xscore.extensions.batch.records import BatchState, RequestOutcome
+from xscore.extensions.batch.records import RequestOutcome, VendorBatchState
 from xscore.platform.errors import Overloaded
 
 
@@ -48,7 +48,7 @@ async def test_an_input_that_is_refused_says_why(
     lines = io.BytesIO(spoil(vendor.lines(judging, 1).read()))
     file_id = await vendor.host.upload(lines, mark=MARK)
     seen = await vendor.ended(await vendor.host.create(lines, mark=MARK, file_id=file_id))
-    assert seen.state is BatchState.FAILED and not seen.is_queue_full
+    assert seen.state is VendorBatchState.FAILED and not seen.is_queue_full
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(seen.problem)
     assert not vendor.server.batches.ran
@@ -63,10 +63,10 @@ async def test_all_documented_states_are_seen(vendor: Vendor, judging: MakeReque
         seen = await vendor.host.look(seen.vendor_id)
         words.append((seen.status, seen.state))
     working = [
-        (word, BatchState.WORKING)
+        (word, VendorBatchState.WORKING)
         for word in ("validating", "in_progress", "in_progress", "finalizing")
     ]
-    assert words == [*working, ("completed", BatchState.ENDED)]
+    assert words == [*working, ("completed", VendorBatchState.ENDED)]
     assert seen.done == 6 and len(seen.files) == 1
 
 

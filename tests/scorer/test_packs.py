@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.scorer.stdlib_candidates import candidate, real_code
 from xscore.providers.catalog import UNKNOWN, model_settings
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slot, Slots
 from xscore.scorer.pack_assignment import OVERFULL_SHARE, assign_packs, place_all
 from xscore.scorer.packs import (
     PackProfile,
@@ -20,7 +20,6 @@ from xscore.scorer.packs import (
 )
 
 EDITS = 1_000
-Slots = Mapping[str, tuple[str, int]]
 Contents = dict[str, tuple[tuple[str, str], ...]]
 
 
@@ -114,18 +113,18 @@ def _slots_with_a_flaw(slots: Slots, flaw: str) -> Slots:
     pack, position = flawed[first]
     match flaw:
         case "a gap":
-            flawed[first] = (pack, position + 99)
+            flawed[first] = Slot(pack, position + 99)
         case "two at one place":
             flawed[second] = flawed[first]
         case "one without a slot":
             del flawed[first]
         case "one that is gone":
-            flawed["m_gone"] = (pack, 99)
+            flawed["m_gone"] = Slot(pack, 99)
         case "one gone for another":
             del flawed[first]
-            flawed["m_gone"] = (pack, position)
+            flawed["m_gone"] = Slot(pack, position)
         case "all in one pack":
-            flawed = {id_: (pack, place) for place, id_ in enumerate(flawed)}
+            flawed = {id_: Slot(pack, place) for place, id_ in enumerate(flawed)}
         case "as it is":
             pass
     return flawed

@@ -33,7 +33,7 @@ from xscore.records.turn import Turn
 from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.prompt_builder import (
     MOST_FRAME_TOKENS,
-    PROMPT_IDS,
+    PROMPT_CODES,
     REASON_TOKENS,
     SCORE_TOKENS,
     SUM_TOLERANCE,
@@ -97,14 +97,14 @@ def test_the_examples_of_a_purpose_are_what_is_sent() -> None:
 
 def test_the_example_reply_is_read() -> None:
     """The page's reply scores the page's pack, with the requested reasons."""
-    parsed = parse_reply(blocks()[2], PROMPT_IDS[:4])
+    parsed = parse_reply(blocks()[2], PROMPT_CODES[:4])
     assert parsed.scores.keys() == {"ka", "qe", "bi", "co"} and not parsed.repaired
     assert parsed.reasons.keys() == {id_ for id_, score in parsed.scores.items() if score >= 30}
 
 
 def test_the_schema_is_what_is_sent() -> None:
     """The page's schema is that of the dialect, for the first two codes in order."""
-    assert json.loads(blocks()[3]) == reply_schema(tuple(sorted(PROMPT_IDS[:2])))
+    assert json.loads(blocks()[3]) == reply_schema(tuple(sorted(PROMPT_CODES[:2])))
     assert f"name `{SCHEMA_NAME}`" in PAGE
 
 
@@ -117,7 +117,7 @@ def test_every_kind_is_named(kind: Kind) -> None:
 def test_the_figures_are_those_of_the_code() -> None:
     """Version, codes, pack limits and output allowance."""
     assert f"now `{PROMPT_VERSION}`" in PAGE
-    assert ", ".join(f"`{code}`" for code in PROMPT_IDS[:5]) in PAGE
+    assert ", ".join(f"`{code}`" for code in PROMPT_CODES[:5]) in PAGE
     for model in (
         model_settings("openai", "gpt-6-luna"),
         model_settings("anthropic", "claude-haiku-4-5"),

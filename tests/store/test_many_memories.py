@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.extensions.exchange.filled_store import export_lines
+from tests.extensions.transfer.filled_store import export_lines
 from tests.statements import decide, list_events, say
 from tests.store.recorded_turns import record_turn
-from xscore.extensions.exchange.memory_lines import import_lines
-from xscore.extensions.exchange.snapshots import (
+from xscore.extensions.transfer.memory_lines import import_lines
+from xscore.extensions.transfer.snapshots import (
     import_snapshot,
     restore_snapshot,
     snapshot_file,

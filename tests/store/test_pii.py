@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo
 from tests.store.conftest import said
-from xscore.extensions.exchange.memory_lines import import_lines
+from xscore.extensions.transfer.memory_lines import import_lines
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
 from xscore.settings import MemorySettings

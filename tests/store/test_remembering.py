@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.conftest import MakeRepo, git
 from tests.statements import decide, facts, list_decisions, list_events, prefer, say
 from tests.store.generated_secrets import ASSIGNMENTS, SECRET, SecretGenerator, provider_keys
-from xscore.extensions.exchange.memory_lines import exported_memories
+from xscore.extensions.transfer.memory_lines import exported_memories
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
 from xscore.records.memory import Citation, Kind, Layer, MemoryScope, MemorySource, MemoryStatus

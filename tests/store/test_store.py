@@ -9,6 +9,7 @@ from xscore.pipeline.store_status import read_store_status
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import find_root
+from xscore.records.candidates import Slot
 from xscore.records.memory import Edge, Kind, Layer, MemoryStatus, Relation
 from xscore.settings import Settings
 from xscore.store.link_rows import state_edges
@@ -164,11 +165,14 @@ def test_edges_and_degrees(store: Store) -> None:
 
 def test_slots_are_kept_by_profile(store: Store) -> None:
     """A memory's pack is remembered; a removed memory is forgotten; profiles do not mix."""
-    save_pack_slots(store.connection, "p1", {"m_a": ("k1", 0), "m_b": ("k1", 1)})
-    save_pack_slots(store.connection, "p2", {"m_a": ("k9", 5)})
-    save_pack_slots(store.connection, "p1", {"m_b": ("k1", 1), "m_c": ("k2", 0)})
-    assert load_pack_slots(store.connection, "p1") == {"m_b": ("k1", 1), "m_c": ("k2", 0)}
-    assert load_pack_slots(store.connection, "p2") == {"m_a": ("k9", 5)}
+    save_pack_slots(store.connection, "p1", {"m_a": Slot("k1", 0), "m_b": Slot("k1", 1)})
+    save_pack_slots(store.connection, "p2", {"m_a": Slot("k9", 5)})
+    save_pack_slots(store.connection, "p1", {"m_b": Slot("k1", 1), "m_c": Slot("k2", 0)})
+    assert load_pack_slots(store.connection, "p1") == {
+        "m_b": Slot("k1", 1),
+        "m_c": Slot("k2", 0),
+    }
+    assert load_pack_slots(store.connection, "p2") == {"m_a": Slot("k9", 5)}
 
 
 def test_the_secret_belongs_to_user_and_store(

@@ -12,6 +12,7 @@ from tests.proof.linked_worktrees import MAIN, TEXTS, Worktrees, held, index, un
 from tests.store.cited_decisions import CODE, decide, refresh, write
 from xscore.platform.git_folder import working_branch
 from xscore.platform.sqlite_drivers import open_plain
+from xscore.records.candidates import Slot
 from xscore.records.memory import MemoryStatus
 from xscore.records.turn import Turn
 from xscore.store import file_versions, index_rows, memory_views, memory_writer
@@ -180,7 +181,7 @@ def test_a_removed_worktree_leaves_nothing(
     first, second = stores
     world.write("second", "pkg/b.py", TEXTS["pkg/b.py"][1])
     index(second)
-    save_pack_slots(second.connection, "p", {"m_a": ("pack", 1)})
+    save_pack_slots(second.connection, "p", {"m_a": Slot("pack", 1)})
     second.close()
     before = held(first.connection)
     world.remove("second")
@@ -213,13 +214,13 @@ def test_a_worktree_has_its_own_latest_turn_and_packs(stores: tuple[Store, Store
             store.connection, Turn(task="why?"), TurnStart(turn_key="k", judge="j"), now=1.0
         )
         turns.append(turn)
-        save_pack_slots(store.connection, "p", {f"m_{turn}": ("pack", 1)})
+        save_pack_slots(store.connection, "p", {f"m_{turn}": Slot("pack", 1)})
     assert [latest_turn_id(store.connection) for store in stores] == turns
     for store in stores:
         store.connection.execute("DELETE FROM worktree_meta WHERE key = 'latest_turn'")
     assert [latest_turn_id(store.connection) for store in stores] == turns
     slots = [load_pack_slots(store.connection, "p") for store in stores]
-    assert slots == [{f"m_{turn}": ("pack", 1)} for turn in turns]
+    assert slots == [{f"m_{turn}": Slot("pack", 1)} for turn in turns]
 
 
 def test_detached_heads_share_no_session(world: Worktrees, stores: tuple[Store, Store]) -> None:

@@ -9,7 +9,6 @@ import click
 from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import (
     ANSWERER,
     COUNT,
@@ -28,6 +27,7 @@ from xscore.cli.options import (
 )
 from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.progress import TurnObserver
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, stdout_columns
 from xscore.pipeline.json_form import to_json
@@ -122,10 +122,10 @@ def ask(task: str | None, flags: Flags) -> int:
     shows_ranking = _streams(flags) and stdout_columns() is not None
     return _run_and_print(
         flags,
-        lambda open_, answers: open_.ask(
+        lambda pipeline, answers: pipeline.ask(
             turn,
             # A ranking needs no bundle, and so no warning of what its token budget leaves out.
-            answer=answers and not (shows_ranking and open_.parts.answerer is None),
+            answer=answers and not (shows_ranking and pipeline.parts.answerer is None),
             answer_anyway=flags.given["answer_anyway"],
             all_scores=flags.all_scores,
             started=STARTED_AT,
@@ -143,7 +143,7 @@ def continue_turn(turn: str, flags: Flags) -> int:
     """
     return _run_and_print(
         flags,
-        lambda open_, answers: open_.resume(
+        lambda pipeline, answers: pipeline.resume(
             turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT
         ),
         hints=False,
@@ -163,17 +163,17 @@ def _run_and_print(
     streams = _streams(flags)
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
 
-    async def work_and_read(open_: "Pipeline") -> _ReadTurn:
-        answer = await work(open_, answers)
-        hint = "" if flags.terminal.as_json else _outside_hint(open_, answer)
+    async def work_and_read(pipeline: "Pipeline") -> _ReadTurn:
+        answer = await work(pipeline, answers)
+        hint = "" if flags.terminal.as_json else _outside_hint(pipeline, answer)
         texts: Mapping[str, str] = {}
         # The ranking shows the first lines of each.
         if streams and answer.answer is None and stdout_columns():
-            texts = _shown_texts(open_, answer)
+            texts = _shown_texts(pipeline, answer)
         if flags.given["opens"]:
             from xscore.extensions.pages.commands import open_turn_page  # an extension
 
-            await open_turn_page(open_, answer.turn_id, flags.terminal)
+            await open_turn_page(pipeline, answer.turn_id, flags.terminal)
         return _ReadTurn(answer, hint, texts)
 
     turn = run_with_pipeline(
@@ -181,13 +181,13 @@ def _run_and_print(
     )
     # A hint names a model to set. A replay calls none, and a turn that is continued (`hints` is
     # false) keeps the models that it began with.
-    wants_answer = hints and answers and not settings.settings.judge.replay
+    may_hint = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
     exit_code = print_turn(
         turn.answer,
         flags.terminal,
         streamed=streamed,
-        wants_answer=wants_answer,
+        may_hint=may_hint,
         output=flags.given["output"],
         texts=turn.texts,
     )
@@ -205,22 +205,22 @@ class _ReadTurn(Struct, frozen=True):
     """Of the memories that a terminal shows, by id."""
 
 
-def _shown_texts(open_: "Pipeline", answer: Answer) -> dict[str, str]:
+def _shown_texts(pipeline: "Pipeline", answer: Answer) -> dict[str, str]:
     from xscore.cli.answer_text import shown_memories  # JSON needs none of it
 
-    memories = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
+    memories = pipeline.parts.store.memories([memory.id for memory in shown_memories(answer)])
     return {id_: memory.text for id_, memory in memories.items()}
 
 
-def _outside_hint(open_: "Pipeline", answer: Answer) -> str:
+def _outside_hint(pipeline: "Pipeline", answer: Answer) -> str:
     """Return the line that says what could be fetched for a turn that found nothing; else ""."""
     has_passed = any(not memory.below_threshold for memory in answer.selected)
-    if has_passed or not open_.parts.settings.documents.suggest:
+    if has_passed or not pipeline.parts.settings.documents.suggest:
         return ""
     # Most turns find something.
     from xscore.pipeline.outside_context import outside_hint
 
-    return outside_hint(open_.parts.store, answer)
+    return outside_hint(pipeline.parts.store, answer)
 
 
 def _streams(flags: Flags) -> bool:
@@ -263,15 +263,15 @@ def context(
         )
     turn = flags.turn(task)
 
-    async def choose(open_: "Pipeline") -> _ReadTurn:
-        answer = await open_.context(
+    async def choose(pipeline: "Pipeline") -> _ReadTurn:
+        answer = await pipeline.context(
             turn,
             form="" if lists else form,
             max_tokens=max_tokens,
             all_scores=flags.all_scores,
             started=STARTED_AT,
         )
-        hint = "" if flags.terminal.as_json else _outside_hint(open_, answer)
+        hint = "" if flags.terminal.as_json else _outside_hint(pipeline, answer)
         return _ReadTurn(answer, hint)
 
     chosen = run_with_pipeline(flags, choose, late_loop=True)
@@ -305,7 +305,7 @@ def print_turn(
     terminal: Terminal,
     *,
     streamed: str = "",
-    wants_answer: bool = False,
+    may_hint: bool = False,
     output: Path | None = None,
     is_context: bool = False,
     bundle_is_json: bool = False,
@@ -328,7 +328,7 @@ def print_turn(
         answer,
         terminal,
         streamed=streamed,
-        wants_answer=wants_answer,
+        may_hint=may_hint,
         output=output,
         is_context=is_context,
         bundle_is_json=bundle_is_json,

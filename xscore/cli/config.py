@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete, get_completion_class
 from msgspec.structs import asdict
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.text_layout import render_table
 from xscore.platform.text import mask_key, one_line
 from xscore.records.reports import EffectiveSetting

@@ -19,10 +19,10 @@ from xscore.cli.judging_phrases import (
     format_maximum,
     format_total,
 )
-from xscore.cli.opening import read_settings
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
@@ -54,7 +54,9 @@ def estimate(task: str, flags: Flags) -> None:
     loaded = read_settings(flags)
     settings, problem = settings_to_estimate(loaded.settings)
     forecast = run_with_pipeline(
-        flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings)
+        flags,
+        lambda pipeline: pipeline.estimate(turn),
+        settings=replace(loaded, settings=settings),
     )
     flags.terminal.notes([problem])
     flags.terminal.print_result(forecast, lambda one: _render_estimate(one, settings))
@@ -233,7 +235,7 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     """
     explanation = run_with_pipeline(
         flags,
-        lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)),
+        lambda pipeline: pipeline.explain(memory, turn_id=decode_path_argument(turn)),
         make=False,
     )
     flags.terminal.print_result(explanation, render_explanation)

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import COUNT
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.text_layout import bold, faint
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import ExitCode, UsageError

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from xscore.cli.ask import print_turn
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, period_s
 from xscore.cli.phrases import format_age, quote_task
+from xscore.cli.settings_and_store import opened_store
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.cli.text_layout import faint, render_table, truncate
 from xscore.costs.ledger import calls_of_turn

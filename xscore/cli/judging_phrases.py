@@ -24,7 +24,7 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
             unknown = ""
             if judge.is_assumed:
                 unknown = (
-                    ", whose speed is not known yet (one that does not answer takes longer)"
+                    ", whose speed is not known yet (a host that never answers takes longer)"
                 )
             return f"bound by the latency of the host{unknown}, {calls}"
     limit = getattr(judge.limits, judge.binding_limit)

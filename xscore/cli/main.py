@@ -56,8 +56,8 @@ Remember
     wipe            extensions.privacy.commands:wipe_memories  Erase a whole layer, scope, kind or imported session.
     stats           cli.memory:memory_stats  Rows, bytes, age and use of each layer.
     audit           extensions.learning.commands:audit_memories  Find duplicates, stale memories and secrets.
-    export          extensions.exchange.commands:export_memories  Write memories as lines of JSON.
-    import          extensions.exchange.commands:import_memories  Read exported memories back in.
+    export          extensions.transfer.commands:export_memories  Write memories as lines of JSON.
+    import          extensions.transfer.commands:import_memories  Read exported memories back in.
     import-sessions extensions.sessions.importing:import_past_sessions  Read past sessions of coding agents.
     imported        extensions.sessions.importing:list_imported_sessions  List the sessions that were imported.
     review          extensions.extraction.commands:review_facts  Accept, correct or reject what sessions left behind.
@@ -75,10 +75,10 @@ Remember
     compress    extensions.compression.commands:compress  Write an agent's session within a token budget.
     expand      extensions.compression.commands:expand  Show turns of an agent's session in full.
     close       extensions.learning.commands:close_sessions  End a session and keep what it learned.
-    save        extensions.exchange.checkpoints:save_session  Save a checkpoint.
-    load        extensions.exchange.checkpoints:show_checkpoint  Show a checkpoint.
-    checkpoints extensions.exchange.checkpoints:print_checkpoints  List the checkpoints.
-    delete      extensions.exchange.checkpoints:delete_checkpoint  Erase a checkpoint for good.
+    save        extensions.transfer.checkpoints:save_session  Save a checkpoint.
+    load        extensions.transfer.checkpoints:show_checkpoint  Show a checkpoint.
+    checkpoints extensions.transfer.checkpoints:print_checkpoints  List the checkpoints.
+    delete      extensions.transfer.checkpoints:delete_checkpoint  Erase a checkpoint for good.
   history   - Past turns: list, show, delete.
     list   cli.history:list_history  Past turns, newest first.
     show   cli.history:show_turn  Print a past turn again, from its receipt.
@@ -134,9 +134,9 @@ Set up
   store     - Judgments, trust, encryption and repair of this store.
     cache   cli.store:show_cache  Count cached judgments and their hit rate.
     prune   cli.store:prune_cache  Remove judgments that nothing can reach.
-    export  extensions.exchange.commands:export_judgments  Write judgments to one signed file.
-    import  extensions.exchange.commands:import_judgments  Import judgments from another machine of yours.
-    key     extensions.exchange.commands:print_new_key  Print a new key to sign exports with.
+    export  extensions.transfer.commands:export_judgments  Write judgments to one signed file.
+    import  extensions.transfer.commands:import_judgments  Import judgments from another machine of yours.
+    key     extensions.transfer.commands:print_new_key  Print a new key to sign exports with.
     trust   cli.store:trust_store  Accept a store that was made elsewhere.
     rebuild extensions.recovery.rebuild:rebuild  Set a store aside and build a new one.
     encrypt extensions.privacy.encryption_commands:encrypt  Encrypt the store, or your own.

@@ -21,9 +21,9 @@ from xscore.cli.memory_text import (
     render_memory,
     render_memory_line,
 )
-from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, option
 from xscore.cli.phrases import format_age
+from xscore.cli.settings_and_store import opened_store
 from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from xscore.cli.flags import Flags
 from xscore.cli.interrupt import run_interruptible
-from xscore.cli.opening import note_what_is_missing, read_settings
 from xscore.cli.progress import TurnObserver
+from xscore.cli.settings_and_store import note_what_is_missing, read_settings
 from xscore.cli.terminal import Terminal
 from xscore.indexer.index import nothing_to_read
 from xscore.pipeline.build import Pipeline

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import ANSWERER, JUDGE, NO_GIT
 from xscore.cli.phrases import describe_commits, describe_files_left, list_kept_out
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_counts, render_facts, render_table
 from xscore.platform.errors import ExitCode, UsageError
@@ -37,7 +37,9 @@ def doctor(probe: bool, flags: Flags) -> int:
     Exit code 3 if something needs fixing. Nothing is sent unless you pass --probe, which may cost a
     fraction of a cent and sends nothing of the repository.
     """
-    diagnosis = run_with_pipeline(flags, lambda open_: open_.doctor(probe=probe), make=False)
+    diagnosis = run_with_pipeline(
+        flags, lambda pipeline: pipeline.doctor(probe=probe), make=False
+    )
     flags.terminal.print_result(diagnosis, _render_diagnosis)
     if all(finding.ok for finding in diagnosis.findings):
         return 0
@@ -73,7 +75,9 @@ def index(path: Path, flags: Flags) -> None:
         is not click.core.ParameterSource.DEFAULT
     ):
         _accept_folder(path, flags)
-    report = run_with_pipeline(flags, lambda open_: open_.index(), start=path, late_loop=True)
+    report = run_with_pipeline(
+        flags, lambda pipeline: pipeline.index(), start=path, late_loop=True
+    )
     if flags.terminal.as_json or not flags.terminal.quiet:
         flags.terminal.print_result(
             report, lambda one: _render_index(one, verbose=flags.terminal.verbose)

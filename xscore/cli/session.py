@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store
 from xscore.cli.phrases import format_age, format_branch, quote_task, render_session_line
+from xscore.cli.settings_and_store import opened_store
 from xscore.pipeline.json_form import record_json
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.text import counted, escape_controls

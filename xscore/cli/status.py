@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.phrases import (
     describe_commits,
     describe_files_left,
     describe_kept_out,
     format_age,
 )
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.text_layout import render_counts, render_facts
 from xscore.pipeline.store_status import read_store_status
 from xscore.platform.errors import install_hint

@@ -22,9 +22,9 @@ from xscore.cache.prune import (
 )
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, JUDGE, YES, period_s
 from xscore.cli.phrases import format_age
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts
 from xscore.pipeline.factories import configured_judge

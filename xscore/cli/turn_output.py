@@ -33,7 +33,7 @@ def print_as_text(
     terminal: Terminal,
     *,
     streamed: str = "",
-    wants_answer: bool = False,
+    may_hint: bool = False,
     output: Path | None = None,
     is_context: bool = False,
     bundle_is_json: bool = False,
@@ -59,7 +59,7 @@ def print_as_text(
         write_stdout(selection)
     else:
         terminal.lines(selection)
-    _print_remarks(answer, terminal, wants_answer=wants_answer)
+    _print_remarks(answer, terminal, may_hint=may_hint)
 
 
 def print_list(answer: Answer, flags: Flags) -> int:
@@ -81,18 +81,18 @@ def print_list(answer: Answer, flags: Flags) -> int:
 
 
 def _print_remarks(
-    answer: Answer, terminal: Terminal, *, wants_answer: bool = False, in_lines: bool = False
+    answer: Answer, terminal: Terminal, *, may_hint: bool = False, in_lines: bool = False
 ) -> None:
     """Say what was not chosen, what went wrong and what it cost.
 
-    wants_answer: say how to get one.
+    may_hint: say how to get an answer when no model gave one.
     in_lines: name all that passed without a place, a line each.
     """
     hint = ""
-    if wants_answer and answer.primary is None and _is_hint_due():
+    if may_hint and answer.primary is None and _is_hint_due():
         hint = NO_ANSWERER if answer.judge.by_model else NO_JUDGE
     # the last line says in any case that no model judged
-    is_told = wants_answer and not hint
+    is_told = may_hint and not hint
     terminal.notes(
         [warning for warning in answer.warnings if not (is_told and warning == NO_KEY)]
     )

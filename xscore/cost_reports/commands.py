@@ -13,8 +13,8 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import FILE, option, period_s, utc_time
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cost_reports.groupings import GROUPINGS
 from xscore.cost_reports.records import CostReport, GateReport, ReportQuery

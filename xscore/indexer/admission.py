@@ -117,10 +117,10 @@ class AdmissionRules:
     """Which files are indexed, by name, size and text."""
 
     def __init__(
-        self, settings: "IndexSettings", taken_back: Callable[[str], bool] = lambda _path: False
+        self, settings: "IndexSettings", reincluded: Callable[[str], bool] = lambda _path: False
     ) -> None:
-        """taken_back: whether a vendored path is the repository's own (`TakenBack`)."""
-        self._taken_back = taken_back
+        """reincluded: whether a vendored path is the repository's own (`ReincludedPaths`)."""
+        self._is_reincluded = reincluded
         self._max_bytes = settings.max_file_bytes
         self._max_line_chars = settings.max_line_chars
         self._include = _spec(settings.include)
@@ -172,7 +172,7 @@ class AdmissionRules:
         if verdict is not None:
             return ""  # `!*.po` readmits a built-in class
         reason = refusal_by_name(path)
-        if reason == VENDORED and self._taken_back(path):
+        if reason == VENDORED and self._is_reincluded(path):
             return ""
         return reason
 

@@ -248,7 +248,7 @@ def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
     return False
 
 
-class TakenBack:
+class ReincludedPaths:
     """Paths that a repository's `.gitignore` takes back: own code in a folder whose name says
     vendored.
 
@@ -267,12 +267,12 @@ class TakenBack:
             lines = read_ignore_rules(self._root.path / ".gitignore")
         else:
             lines = []
-        taken_back = [line for line in lines if line.startswith("!")]
-        if not taken_back:
+        reincluded = [line for line in lines if line.startswith("!")]
+        if not reincluded:
             return ()
         from xscore.indexer.admission import is_vendored  # in most turns no file is admitted
 
-        return tuple(line for line in taken_back if is_vendored(f"{line[1:].strip('/')}/x"))
+        return tuple(line for line in reincluded if is_vendored(f"{line[1:].strip('/')}/x"))
 
     def holds(self, path: str) -> bool:
         """Whether a file is taken back, and tracked."""

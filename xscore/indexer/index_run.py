@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.indexer.discovery import TakenBack, discover_files
+from xscore.indexer.discovery import ReincludedPaths, discover_files
 from xscore.platform.database import transaction
 from xscore.platform.files import changed_ns, is_there, settled_ns
 from xscore.platform.hashing import digest, file_digest
@@ -113,13 +113,13 @@ class IndexRun(Struct, dict=True):
         rules = ""
         for name in rule_files:
             rules += file_digest(Path(index_rows.__file__).with_name(name).read_bytes())
-        decisive = relevant + self.languages + self.taken_back.rules
+        decisive = relevant + self.languages + self.reincluded.rules
         return digest(INDEX_VERSION, rules, repr(decisive), str(settings.window_lines))
 
     @cached_property
-    def taken_back(self) -> TakenBack:
+    def reincluded(self) -> ReincludedPaths:
         """What the repository takes back of vendored folders."""
-        return TakenBack(self.root, git=self.settings.git)
+        return ReincludedPaths(self.root, git=self.settings.git)
 
     @cached_property
     def rules(self) -> "AdmissionRules":
@@ -127,7 +127,7 @@ class IndexRun(Struct, dict=True):
         # Only new or changed files are checked.
         from xscore.indexer.admission import AdmissionRules
 
-        return AdmissionRules(self.settings, self.taken_back.holds)
+        return AdmissionRules(self.settings, self.reincluded.holds)
 
     @property
     def is_late(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xscore.indexer.admission import AdmissionRules
-from xscore.indexer.discovery import TakenBack, discover_files
+from xscore.indexer.discovery import ReincludedPaths, discover_files
 from xscore.platform.errors import NothingMatched
 from xscore.platform.files import is_there, leads_out
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
@@ -93,7 +93,7 @@ def find_kept_out(
         if f"{path}/".startswith(excluded.path):
             return excluded
     listed = {portable_name(name) for name in listing.paths}
-    rules = AdmissionRules(settings, TakenBack(root, git=settings.git).holds)
+    rules = AdmissionRules(settings, ReincludedPaths(root, git=settings.git).holds)
     for place in _with_parents(path):
         if place not in listed:
             continue

@@ -82,7 +82,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     """Part of its identity that sets its judgments apart from those of the same judge in a user's
     turns; an evaluation marks variants."""
     code_secret: bytes | None = None
-    """What the ids in its prompts are dealt by; None: the store's secret."""
+    """Decides the codes in its prompts; None: the store's secret."""
     items: Callable[[str], str] | None = None
     """Id -> text, where it judges the items of a list: they have no packs, no order and no
     likeness. None: it judges memories of the store."""

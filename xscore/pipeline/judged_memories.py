@@ -11,9 +11,8 @@ from msgspec import Struct
 from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.judge_prompts import pack_profile
 from xscore.pipeline.likeness import Likeness, find_likeness
-from xscore.pipeline.pack_slots import Slots
 from xscore.pipeline.pool import Pool
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.likeness_rank import fuse_ranks, lift_by_likeness

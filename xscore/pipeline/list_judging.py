@@ -29,7 +29,7 @@ from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform.errors import NoUsableModel, ProviderError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
 from xscore.records.events import Observer, Progress, TurnEvent
@@ -130,14 +130,14 @@ async def judge_list(
         except asyncio.CancelledError:
             # Ctrl-C: what is in flight was paid for, so its judges are stopped, not cut off; each
             # open question keeps what its judge hands on until then.
-            take_back_cancellation()
-            stop.end(UnjudgedCause.INTERRUPTED)
+            clear_cancellation()
+            stop.stop_all(UnjudgedCause.INTERRUPTED)
             await run.cancel_open()
         # Also where an observer failed: what is in flight is paid for, and kept while the store is
         # open.
         finally:
             if run.open:
-                stop.end(UnjudgedCause.INTERRUPTED)
+                stop.stop_all(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
     run.end.cause = stop.cause
     run.end.detail = stop.detail
@@ -162,7 +162,7 @@ class _ListStop(Struct):
     detail: str = ""
     stops: WeakSet[StopSignal] = field(default_factory=WeakSet)
 
-    def end(self, cause: UnjudgedCause, detail: str = "") -> None:
+    def stop_all(self, cause: UnjudgedCause, detail: str = "") -> None:
         """Stop every judge from starting anything more; the first cause is kept."""
         if self.cause is not None:
             return
@@ -176,7 +176,7 @@ class _ListStop(Struct):
         """Return the stop of one question's judging, which also stops the list if the cause applies
         to all."""
         stop = StopSignal(
-            lambda: self.end(stop.cause, stop.detail) if stop.cause in ENDS_ALL else None
+            lambda: self.stop_all(stop.cause, stop.detail) if stop.cause in ENDS_ALL else None
         )
         self.stops.add(stop)
         if self.cause is not None:
@@ -215,7 +215,7 @@ class _ListUnderWay(Struct):
     async def judge(self, questions: AsyncIterable[PreparedQuestion]) -> None:
         async for prepared in questions:
             if not self.resources.deadline.judging_left_s():
-                self.stop.end(UnjudgedCause.DEADLINE)
+                self.stop.stop_all(UnjudgedCause.DEADLINE)
             while self.open and self.stop.cause is None and self._is_full():
                 await self._wait(asyncio.FIRST_COMPLETED, FULL_CHECK_S)
             if self.stop.cause is not None:
@@ -272,7 +272,9 @@ class _ListUnderWay(Struct):
         except (ProviderError, NoUsableModel) as error:
             if not (self.end.judged or any(open_watch.judged for open_watch in self.open)):
                 raise
-            self.stop.end(UnjudgedCause.PROVIDER, join_sentences(error.message, error.hint))
+            self.stop.stop_all(
+                UnjudgedCause.PROVIDER, join_sentences(error.message, error.hint)
+            )
         else:
             self._close(prepared, watch, judged)
 
@@ -287,7 +289,7 @@ class _ListUnderWay(Struct):
         ]
         # The deadline may have come before the judge was opened, and then nothing has reported it.
         if UnjudgedCause.DEADLINE in {unjudged.cause for unjudged in absent}:
-            self.stop.end(UnjudgedCause.DEADLINE)
+            self.stop.stop_all(UnjudgedCause.DEADLINE)
         judged = sum(outcome.origin is Origin.JUDGED for outcome in outcomes)
         self.end.judged += judged
         self.unjudged += watch.unjudged

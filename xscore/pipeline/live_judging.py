@@ -20,7 +20,7 @@ from xscore.pipeline.judge_description import JudgeDescription
 from xscore.pipeline.model_opening import open_model_judge
 from xscore.pipeline.pool import Pool, PooledTurn
 from xscore.pipeline.resources import TurnResources
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.processes import gc_paused
 from xscore.records.calls import Stage
 from xscore.records.events import Leader, Observer, Progress
@@ -148,7 +148,7 @@ async def open_judge(
     except TimeoutError:
         return NoJudge(UnjudgedCause.DEADLINE)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         return NoJudge(UnjudgedCause.INTERRUPTED)
 
 
@@ -254,7 +254,7 @@ async def work_until_stopped(
         # Ctrl-C ends the judging and not the turn, which goes on to its receipt. Calls in flight
         # are paid for, so they get a moment to arrive.
         ended = UnjudgedCause.INTERRUPTED
-        take_back_cancellation()
+        clear_cancellation()
         stop(UnjudgedCause.INTERRUPTED)
         await asyncio.wait([work], timeout=GRACE_S)
     if not work.done():

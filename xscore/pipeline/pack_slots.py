@@ -5,19 +5,16 @@ of which has a pool of its own over the same memories. Trade-off: it remembers t
 and is the one thing in a judge's description that changes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slot, Slots
 from xscore.records.memory import Layer
 from xscore.store.pack_slot_rows import load_pack_slots, save_pack_slots
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.scorer.packs import PackProfile
-
-Slots = Mapping[str, tuple[str, int]]
-"""Memory id -> pack and position."""
 
 
 class PackSlots:
@@ -44,7 +41,7 @@ def _assign(memories: Sequence[Candidate], profile: "PackProfile", store: Store)
     # A turn that is all cached packs nothing.
     from xscore.scorer.pack_assignment import assign_packs
 
-    slots: dict[str, tuple[str, int]] = {}
+    slots: dict[str, Slot] = {}
     if store.others:
         of_others = {memory.id for memory in memories if store.others.have(memory.id)}
         # Which of them join depends on the task, so their packs last no longer than the turn, and

@@ -190,8 +190,8 @@ AFTER_INDEX: "Hook[FinishIndex]" = Hook(
 )
 
 
-class TurnExchange(Struct, frozen=True, kw_only=True):
-    """The result of exchanging memories with a team's server beside a turn."""
+class TurnSyncResult(Struct, frozen=True, kw_only=True):
+    """What came of the sync with a team's server during a turn."""
 
     warning: str = ""
     call: ServerCall | None = None
@@ -201,9 +201,9 @@ class TurnExchange(Struct, frozen=True, kw_only=True):
 
 
 class BeginTeamSync(Protocol):
-    """Begins to exchange memories with a team's server, beside the turn's own work."""
+    """Begins to synchronise memories with a team's server, during the turn's own work."""
 
-    def __call__(self, settings: "Settings", *, store: "Store") -> Callable[[], TurnExchange]:
+    def __call__(self, settings: "Settings", *, store: "Store") -> Callable[[], TurnSyncResult]:
         """Return what takes the result, waiting a little for it."""
         ...
 

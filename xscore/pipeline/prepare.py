@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.pipeline.judge_description import JudgeDescription, Scale
-from xscore.pipeline.parts import TEAM_SYNC, PipelineParts, TurnExchange
+from xscore.pipeline.parts import TEAM_SYNC, PipelineParts, TurnSyncResult
 from xscore.pipeline.pool import (
     Pool,
     known_or_taken_over,
@@ -94,7 +94,7 @@ def prepare_turn(
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
-        report, exchanged = _index(parts, index_deadline, stopwatch, syncs=syncs)
+        report, sync_results = _index(parts, index_deadline, stopwatch, syncs=syncs)
         parts.observer.on(report)
         ready = _completed(parts, turn, report, now=now, shows_diff=shows_diff)
     parts.observer.stage("pool")
@@ -113,11 +113,11 @@ def prepare_turn(
     ready = replace(ready, thread=session.thread, rejudge_all=not turn.may_carry)
     ready = replace(ready, checkpoint=checkpoint.name if checkpoint else "")
     pool = with_thread_plan(parts, ready, pool, key, parts.judge)
-    team_warnings = [exchange.warning for exchange in exchanged if exchange.warning]
+    team_warnings = [result.warning for result in sync_results if result.warning]
     warnings = (*team_warnings, *_opening_warnings(fetched, report), *joined.warnings)
     routing = Routing(plan, fetched.layers)
     prepared = PreparedTurn(ready, key, pool, report, routing, session, checkpoint, warnings)
-    return replace(prepared, also=joined.also, exchanges=exchanged)
+    return replace(prepared, also=joined.also, sync_results=sync_results)
 
 
 def _pool_of(
@@ -135,21 +135,21 @@ def _pool_of(
 
 def _index(
     parts: PipelineParts, until: float | None, stopwatch: Stopwatch, *, syncs: bool
-) -> tuple[IndexReport, tuple[TurnExchange, ...]]:
-    """Bring the index up to date, and exchange with the team's server."""
+) -> tuple[IndexReport, tuple[TurnSyncResult, ...]]:
+    """Bring the index up to date, and synchronise with the team's server."""
     # Memories are exchanged while files are read: both wait, one for the network, one for the disk.
     finish_syncs = _begin_team_sync(parts) if syncs else []
     report = parts.index(until)
-    exchanges: list[TurnExchange] = []
+    sync_results: list[TurnSyncResult] = []
     for finish in finish_syncs:
-        exchange = finish()
-        exchanges.append(exchange)
-        if exchange.call is not None:
-            stopwatch.server_calls.append(exchange.call)
-    return report, tuple(exchanges)
+        result = finish()
+        sync_results.append(result)
+        if result.call is not None:
+            stopwatch.server_calls.append(result.call)
+    return report, tuple(sync_results)
 
 
-def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnExchange]]:
+def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnSyncResult]]:
     """Begin to exchange memories with the team; a replay sends nothing."""
     if parts.settings.judge.replay:
         return []

@@ -133,9 +133,7 @@ async def probe_host(judge: JudgeDescription, wrapped: Provider) -> ProbeResult:
     )
     prober = _Prober(judge, prompt_builder(judge), wrapped, blank)
     read = await prober.readable_reply()
-    scores = [
-        read.scores[entry.code_id] for entry in PROBE_PACK if entry.code_id in read.scores
-    ]
+    scores = [read.scores[entry.code] for entry in PROBE_PACK if entry.code in read.scores]
     capability = replace(
         prober.learned(),
         probed_at=judge.store.clock(),
@@ -233,7 +231,7 @@ class _Prober(Struct):
         read = await self._ask(PROBE_PACK)
         for _ in range(SEPARATE_TRIES):
             for entry in PROBE_PACK:
-                if entry.code_id not in read.scores:
+                if entry.code not in read.scores:
                     repeated = await self._ask((entry,))
                     read = ReadProbe(repeated.completion, {**read.scores, **repeated.scores})
         if not read.scores:
@@ -251,7 +249,7 @@ class _Prober(Struct):
         # A decision's questions are named by their place, so scores are kept by the memories' ids.
         for entry, reply_id in zip(entries, request.reply_ids, strict=True):
             if reply_id in reply.scores:
-                scores[entry.code_id] = round(reply.scores[reply_id])
+                scores[entry.code] = round(reply.scores[reply_id])
         return ReadProbe(completion, scores)
 
     def _unusable(self, completion: Completion) -> NoUsableModel:

@@ -38,7 +38,7 @@ from xscore.platform.errors import (
     StoreError,
     UsageError,
 )
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
@@ -297,7 +297,7 @@ class TurnList(Struct):
             await asyncio.sleep(0)  # Ctrl-C between two cached turns is noticed here
             await work()
         except asyncio.CancelledError:
-            take_back_cancellation()
+            clear_cancellation()
             self.ended = str(UnjudgedCause.INTERRUPTED)
         except (ProviderError, NoUsableModel, StoreError) as error:
             if not self.answers:

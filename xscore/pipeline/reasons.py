@@ -22,7 +22,7 @@ from xscore.pipeline.judged_memories import judged_texts
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.turn_stages import Judged, PreparedTurn, Ranking, Reasons
 from xscore.platform.errors import StoreError, XscoreError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
@@ -137,7 +137,7 @@ async def _ask_in_time(
         return _Reply(model, absent="there was no time left to ask for them")
     except asyncio.CancelledError:
         # Taken back here: the ranking stands, and only the stages that would send are left out.
-        take_back_cancellation()
+        clear_cancellation()
         absent = "the turn was stopped before they were given"
         return _Reply(model, absent=absent, interrupted=True)
     except StoreError:

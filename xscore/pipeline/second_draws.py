@@ -30,7 +30,7 @@ from xscore.pipeline.pool import PooledTurn, pool_among
 from xscore.pipeline.ranking import boosted, joined
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.errors import NoUsableModel, ProviderError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.text import counted
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import (
@@ -76,7 +76,7 @@ async def draw_again(
     try:
         redrawn = await with_judged_elsewhere(redrawn, described, resources, SECOND_DRAW)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         return replace(first_pool, interrupted=True), SecondDraws(missed=len(near) + beyond)
     judge: Judge | NoJudge = NONE_NEEDED
     if redrawn.pool.misses:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.records.events import AnswerText, Progress, TurnEvent
 from xscore.records.receipt import Answer
 
@@ -53,7 +53,7 @@ class EventStream:
             try:
                 await self._arrived.wait()
             except asyncio.CancelledError:
-                take_back_cancellation()
+                clear_cancellation()
                 self._is_stopped = True
                 self._work.cancel()
         yield self._work.result()

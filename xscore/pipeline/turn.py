@@ -67,7 +67,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         turns.abandon_turn(parts.store.connection, prepared.turn.id)
         await _tell_listener(setup, prepared, error=error)
         raise
-    warnings = [exchange.at_end() for exchange in prepared.exchanges]
+    warnings = [result.at_end() for result in prepared.sync_results]
     warnings.append(await _tell_listener(setup, prepared, finished=finished))
     answer = finished.answer
     if answer.answer and not options.isolated:

@@ -36,7 +36,7 @@ from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.second_draws import draw_again
 from xscore.pipeline.turn_stages import Judged, PreparedTurn
 from xscore.platform.errors import NoUsableModel, ProviderError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.text import join_sentences
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import UnjudgedCause
@@ -72,7 +72,7 @@ async def judge_missing(
     try:
         prepared = await with_judged_elsewhere(prepared, parts.judge, resources)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         interrupted = NoJudge(UnjudgedCause.INTERRUPTED)
         return await _score_once(
             parts, resources, _FirstJudge(interrupted, parts.judge, prepared)

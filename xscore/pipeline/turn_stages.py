@@ -28,7 +28,7 @@ from xscore.records.turn import Checkpoint, Routing, Scope, SessionInfo
 from xscore.store.fetched_pool import FetchedPool
 
 if TYPE_CHECKING:
-    from xscore.pipeline.parts import TurnExchange
+    from xscore.pipeline.parts import TurnSyncResult
     from xscore.prompts.bundle_parts import Bundle
 
 
@@ -55,8 +55,8 @@ class PreparedTurn(PooledTurn, frozen=True):
     """What judging will take; None: nothing will be sent to judge it."""
     also: tuple[JoinedRepository, ...] = ()
     """Other repositories whose memories are in the pool."""
-    exchanges: "tuple[TurnExchange, ...]" = ()
-    """With a team's server."""
+    sync_results: "tuple[TurnSyncResult, ...]" = ()
+    """Of the syncs with a team's server during its preparation."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):

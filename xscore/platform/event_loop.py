@@ -31,7 +31,7 @@ def resume(work: Coroutine[Any, Any, Result]) -> Generator[Any, Any, Result]:
     return result
 
 
-def take_back_cancellation() -> None:
+def clear_cancellation() -> None:
     """Undo a cancellation of this task, which goes on to report what it has."""
     task = _current_task()
     if task is not None:

@@ -31,7 +31,7 @@ from xscore.records.memory import WITHIN
 class PackEntry(NamedTuple):
     """One memory as the judge sees it. A named tuple: there is one per candidate."""
 
-    code_id: str
+    code: str
     """Its id in this prompt only, from the codebook."""
     kind: str
     path: str
@@ -169,7 +169,7 @@ def make_judging_request(
         content=content,
         stable_parts=1 if is_lasting else 0,
         prefix_ttl_s=model.prefix_ttl_s if is_lasting else 0,
-        reply_ids=tuple(sorted(entry.code_id for entry in entries)),
+        reply_ids=tuple(sorted(entry.code for entry in entries)),
         reply_questions=questions,
         max_output_tokens=options.max_output_tokens,
         input_tokens=ceil(chars / ratio),
@@ -193,7 +193,7 @@ def _asked(count: int, reasons_from: float) -> str:
 
 def _memory(entry: PackEntry, name: str) -> str:
     head = (
-        f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}"'
+        f'<memory id="{entry.code}" kind="{escape_attribute(entry.kind)}"'
         f' name="{escape_attribute(name)}">'
     )
     return f"{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
@@ -262,7 +262,7 @@ def decision_request(
         model=options.model.name,
         system=system,
         content=(state, *questions),
-        reply_ids=tuple(entry.code_id for entry in entries),
+        reply_ids=tuple(entry.code for entry in entries),
         decision=form,
         levels=levels,
         max_output_tokens=0,  # answers are not text, and free

@@ -44,7 +44,7 @@ class DollarBudget(Protocol):
         cap."""
         ...
 
-    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+    async def settle(self, reservation_name: str, actual: Decimal | None) -> None:
         """Replace the reservation by what the call cost; None: unknown, so the bound stays
         charged."""
         ...
@@ -162,7 +162,7 @@ class Limited(ProviderWrapper):
         if self._budget is None:
             return await self.provider.complete(request, on_text)
         bound_usd = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
-        reservation = await self._budget.reserve(bound_usd)
+        reservation_name = await self._budget.reserve(bound_usd)
         # A call that is cancelled in flight may be billed, so it is charged at its bound.
         actual = bound_usd
         try:
@@ -172,7 +172,7 @@ class Limited(ProviderWrapper):
             actual = bound_usd if error.may_be_charged else Decimal(0)
             raise
         finally:
-            await self._budget.settle(reservation, actual)
+            await self._budget.settle(reservation_name, actual)
         return completion
 
 

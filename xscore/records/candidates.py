@@ -1,7 +1,7 @@
 """What a turn may judge: memories without their texts, and the words that they hold."""
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -10,6 +10,17 @@ from msgspec import Struct
 from xscore.records.memory import FACT_KINDS, MOST_FACT_TOKENS, Kind, Layer
 
 LAYERS_WITHOUT_FACTS = frozenset({Layer.GRAPH, Layer.VECTOR, Layer.SESSION})
+
+
+class Slot(NamedTuple):
+    """Where a memory is judged."""
+
+    pack: str
+    position: int
+
+
+Slots = Mapping[str, Slot]
+"""Memory id -> its slot."""
 
 
 class Candidate(NamedTuple):

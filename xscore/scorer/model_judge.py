@@ -24,7 +24,7 @@ from xscore.platform.errors import (
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.judgment import (
     ClaimResult,
     JudgeIdentity,
@@ -62,8 +62,8 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
 
     texts: Texts
     write: WriteJudgments
-    slots: Mapping[str, tuple[str, int]]
-    """Memory id -> pack and position, of the whole pool."""
+    slots: Slots
+    """Of the whole pool."""
     priors: Mapping[str, float]
     """Memory id -> score of the judge without a model, 0..1; stored with each judgment."""
     order: Mapping[str, float] | None = None

@@ -10,12 +10,11 @@ Trade-off: up to a quarter more packs than the tightest filling, for about one c
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from xscore.platform.hashing import digest
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slot, Slots
 from xscore.scorer.packs import (
     ENTRY_TOKENS,
     PackProfile,
@@ -29,13 +28,6 @@ FILL_SIZE_SHARE = 0.9
 newcomers."""
 OVERFULL_SHARE = 1.15
 """Share of the token aim beyond which a pack splits."""
-
-
-class Slot(NamedTuple):
-    """Where a memory is judged."""
-
-    pack: str
-    position: int
 
 
 class PackDraft(Struct):
@@ -65,7 +57,7 @@ class PackAssigner(Struct):
     """All packs of a pool while newcomers are placed."""
 
     ordered: Sequence[Candidate]
-    known: Mapping[str, tuple[str, int]]
+    known: Slots
     profile: PackProfile
     drafts: dict[str, PackDraft] = field(default_factory=dict)
     draft_of: dict[str, PackDraft] = field(default_factory=dict)
@@ -296,7 +288,7 @@ def _nearest_filled(row: Sequence[PackDraft], at: int, step: int) -> PackDraft |
 class Assignment(Struct, frozen=True):
     """The slots of a whole pool, and how they differ from what was known."""
 
-    slots: Mapping[str, tuple[str, int]]
+    slots: Slots
     moved: Mapping[str, Slot]
     """Slots that are new or other than before."""
     gone: frozenset[str]
@@ -305,7 +297,7 @@ class Assignment(Struct, frozen=True):
 
 def assign_packs(
     memories: Iterable[Candidate],
-    known_slots: Mapping[str, tuple[str, int]],
+    known_slots: Slots,
     profile: PackProfile,
 ) -> Assignment:
     """Give every memory of the whole pool (not of a narrowed one) a slot, changing as few packs as
@@ -324,7 +316,7 @@ def assign_packs(
 
 def place_all(
     memories: Iterable[Candidate],
-    known_slots: Mapping[str, tuple[str, int]],
+    known_slots: Slots,
     profile: PackProfile,
 ) -> Assignment:
     """Place every memory, beginning with those that have a slot."""
@@ -342,7 +334,7 @@ def place_all(
 
 def _stays_as_it_is(
     memories: Sequence[Candidate],
-    known_slots: Mapping[str, tuple[str, int]],
+    known_slots: Slots,
     profile: PackProfile,
 ) -> bool:
     """Whether these are the memories that have slots, in packs that are whole and within their

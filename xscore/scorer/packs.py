@@ -6,13 +6,13 @@ business. Trade-off: the misses of a pack that is partly known share no bytes wi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from xscore.platform.hashing import digest
 from xscore.platform.tokens import estimate
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.memory import Kind, Layer
 
 ENTRY_TOKENS = 20
@@ -103,7 +103,7 @@ class Pack(Struct, frozen=True):
 
 
 def packs_to_send(
-    misses: Sequence[Candidate], slots: Mapping[str, tuple[str, int]], profile: PackProfile
+    misses: Sequence[Candidate], slots: Slots, profile: PackProfile
 ) -> list[Pack]:
     """Group what is to be judged: whole packs as they stand, the misses of partly known ones in
     throwaway packs.

@@ -1,11 +1,12 @@
 """Turn packs into requests, byte for byte, with their output limits. Pure.
 
 Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a
-prompt gets a short id, in the order of the alphabet from a place that the store's secret and the
-pack decide: text inside a memory cannot guess another's id, and the same pack renders to the same
-bytes in every turn. Ids are one token each and never a common word. A decision model's request has
-no packs: `decision_layout` makes it, and reads a predicate's probability as the score and a rating
-as the expected middle of its band (`parse_answers`); levels that do not add up to 1 are void.
+prompt gets a two-letter code. Codes are sorted, then rotated by an offset derived from the store's
+secret and the pack: text inside a memory cannot guess another's code, and the same pack renders to
+the same bytes in every turn. A code is one token and never a common word. A decision model's
+request has no packs: `decision_layout` makes it, and reads a predicate's probability as the score
+and a rating as the expected middle of its band (`parse_answers`); levels that do not add up to 1
+are void.
 """
 
 import json
@@ -44,12 +45,12 @@ class PromptLayout(Struct, frozen=True):
     render: Callable[[Sequence[PackEntry], str, PromptOptions], Request]
     """Entries, a rendered turn, and the options."""
     read: Callable[[str, Collection[str]], ParsedReply]
-    """A reply, and the ids of its prompt."""
+    """A reply, and the codes of its prompt."""
     only_order: str = ""
     """The only order it supports; empty: the model's."""
     name_questions: Callable[[int], tuple[str, ...]] | None = None
     """Number of independent questions -> their names; None: memories share a prompt and get
-    shuffled ids."""
+    rotated codes."""
     system: Callable[[], str] = CODE_RUBRIC.text
     """The text that every request repeats beside the turn."""
     statement: Callable[[], str] = str
@@ -67,7 +68,7 @@ ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, parse_reply)
 
 
 # fmt: off
-PROMPT_IDS: tuple[str, ...] = (
+PROMPT_CODES: tuple[str, ...] = (
     "ka", "qe", "bi", "co", "du", "fe", "ga", "hu", "ji", "po", "ra", "te",
     "vo", "wi", "xu", "za", "ke", "qi", "bo", "cu", "de", "fi", "gu", "jo",
     "ta", "pe", "ri", "va", "wu", "xo", "ze", "ba", "ki", "qu", "fo", "ca",
@@ -77,7 +78,7 @@ PROMPT_IDS: tuple[str, ...] = (
 # fmt: on
 
 
-def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
+def rotated_codes(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
     """Return the codes of slots 0..size-1 of this pack: sorted, and rotated by a keyed number of
     places.
 
@@ -85,12 +86,12 @@ def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
     it answers in the order in which it reads, except at one place. Raises ValueError beyond the
     codebook, which also bounds the size of a pack.
     """
-    if not 0 <= size <= len(PROMPT_IDS):
-        raise ValueError(f"a pack holds 0..{len(PROMPT_IDS)} memories, not {size}")
+    if not 0 <= size <= len(PROMPT_CODES):
+        raise ValueError(f"a pack holds 0..{len(PROMPT_CODES)} memories, not {size}")
     key = blake2b(secret, digest_size=32).digest()
     number = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest())
     first = number % max(1, size)
-    codes = sorted(PROMPT_IDS[:size])
+    codes = sorted(PROMPT_CODES[:size])
     return tuple(codes[first:] + codes[:first])
 
 
@@ -100,7 +101,7 @@ SCORE_TOKENS = 8
 """Most tokens of one score."""
 SCORE_USUAL_TOKENS = 5
 REASON_TOKENS = 32
-"""Most tokens of one reason of 15 words, with its id."""
+"""Most tokens of one reason of 15 words, with its code."""
 LEAST_OUTPUT_TOKENS = 256
 LEAST_ALONE_TOKENS = 1_024
 """Minimum on the last rung, for a model that always thinks aloud."""
@@ -115,7 +116,7 @@ class PromptBuilder(Struct, frozen=True):
     model: JudgeModel
     profile: PackProfile
     secret: bytes
-    """Secret of the store; keys the deal of ids."""
+    """Secret of the store; decides the codes of each pack."""
     reasons_from: float = 0.3
     layout: PromptLayout = ONE_TURN_LAYOUT
     isolates: bool = True
@@ -182,12 +183,12 @@ class PromptBuilder(Struct, frozen=True):
                 yield self.request(prompt, turn_text)[0]
 
     def request(self, prompt: PackPrompt, turn_text: str) -> tuple[Request, tuple[str, ...]]:
-        """Render a prompt; return the request and the id of each piece."""
+        """Render a prompt; return the request and the code of each piece."""
         entries = self.entries(prompt)
         request = self.layout.render(
             entries, turn_text, self.options(prompt, max_output_tokens=self.output_cap(prompt))
         )
-        return request, tuple(entry.code_id for entry in entries)
+        return request, tuple(entry.code for entry in entries)
 
     def options(self, prompt: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
         """Return the options of the request for a prompt."""
@@ -200,12 +201,12 @@ class PromptBuilder(Struct, frozen=True):
         )
 
     def entries(self, prompt: PackPrompt) -> list[PackEntry]:
-        """Return the pieces with their ids, as the prompt shows them."""
+        """Return the pieces with their codes, as the prompt shows them."""
         count = len(prompt.pieces)
         if self.layout.name_questions is not None:
             codes = self.layout.name_questions(count)
         else:
-            codes = dealt_ids(count, secret=self.secret, pack=prompt.pack)
+            codes = rotated_codes(count, secret=self.secret, pack=prompt.pack)
         entries: list[PackEntry] = []
         for code, piece in zip(codes, prompt.pieces, strict=True):
             entries.append(
@@ -214,7 +215,7 @@ class PromptBuilder(Struct, frozen=True):
         return entries
 
     def output_cap(self, prompt: PackPrompt) -> int:
-        """Return the output limit: every id scored and explained, plus the model's reasoning."""
+        """Return the output limit: every code scored and explained, plus the model's reasoning."""
         reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(prompt.pieces)
         least = LEAST_ALONE_TOKENS if prompt.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
         cap = max(least, reply) + self.model.reasoning_reserve

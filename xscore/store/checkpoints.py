@@ -227,12 +227,12 @@ def delete_checkpoints_of_team(
 def take_back_checkpoint(connection: sqlite3.Connection, name: str) -> None:
     """Note that the team's server is to erase a checkpoint, which may be gone here; in a
     transaction."""
-    names = sorted({*checkpoints_taken_back(connection), name})
+    names = sorted({*retracted_checkpoints(connection), name})
     connection.execute(_MARK, ("false", name))
     write_meta(connection, _TAKEN_BACK, msgspec.json.encode(names).decode())
 
 
-def checkpoints_taken_back(connection: sqlite3.Connection) -> list[str]:
+def retracted_checkpoints(connection: sqlite3.Connection) -> list[str]:
     """Return the checkpoints that the team's server is to erase."""
     with database.damage_if_invalid("a list of checkpoints"):
         return msgspec.json.decode(read_meta(connection, _TAKEN_BACK) or "[]", type=list[str])
@@ -240,7 +240,7 @@ def checkpoints_taken_back(connection: sqlite3.Connection) -> list[str]:
 
 def note_checkpoints_erased(connection: sqlite3.Connection, names: Sequence[str]) -> None:
     """Note that the team's server has erased these; in a transaction."""
-    waiting = [name for name in checkpoints_taken_back(connection) if name not in names]
+    waiting = [name for name in retracted_checkpoints(connection) if name not in names]
     write_meta(
         connection, _TAKEN_BACK, msgspec.json.encode(waiting).decode() if waiting else ""
     )

@@ -83,7 +83,7 @@ def _entity_span(
     ).fetchone()
     if indexed != (file_hash,):
         raise UsageError(
-            f"{path} is not in the index as it stands now",
+            f"the index has an older version of {path}",
             hint="Run `xscore index`, or name the lines: path:10-40.",
         )
     spans = entity_spans(connection, path)

@@ -154,8 +154,8 @@ def untrusted_error(path: Path, user_data_dir: Path) -> StoreUntrusted:
         " repository, or the repository was moved"
         f"{user_secret.explain_lost_marks(user_data_dir)}",
         hint=(
-            "If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside"
-            " and makes a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
+            "If you trust it, run `xscore store trust`; otherwise `xscore store rebuild` sets it"
+            " aside and makes a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
         ),
     )
 

@@ -5,28 +5,23 @@ serves it. Who is in which pack is `scorer.packs`' business.
 """
 
 import sqlite3
-from collections.abc import Mapping
 
 from xscore.platform import database
+from xscore.records.candidates import Slot, Slots
 from xscore.store.worktrees import HERE
 
-PackSlots = dict[str, tuple[str, int]]
-"""Memory id -> (pack, position)."""
 
-
-def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
+def load_pack_slots(connection: sqlite3.Connection, profile: str) -> dict[str, Slot]:
     """Return which pack each memory is judged in under this packing profile."""
     query = (
         "SELECT memory_id, pack, position FROM pack_slot WHERE "
         f"worktree = {HERE} AND profile = ?"
     )
     rows = connection.execute(query, (profile,))
-    return {identifier: (pack, position) for identifier, pack, position in rows.fetchall()}
+    return {identifier: Slot(pack, position) for identifier, pack, position in rows.fetchall()}
 
 
-def save_pack_slots(
-    connection: sqlite3.Connection, profile: str, slots: Mapping[str, tuple[str, int]]
-) -> None:
+def save_pack_slots(connection: sqlite3.Connection, profile: str, slots: Slots) -> None:
     """Replace the slots of the profile, writing only changed rows."""
     with database.transaction(connection):
         stored = load_pack_slots(connection, profile)

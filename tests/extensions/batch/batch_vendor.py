@@ -17,9 +17,9 @@ from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
 from tests.waiting import rows
 from xscore.extensions.batch import batch_rows
+from xscore.extensions.batch.job_advance import advance_job
 from xscore.extensions.batch.job_draft import draft_job, save_job
 from xscore.extensions.batch.list_plan import ListOptions
-from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import BatchLimits, JobStatus
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList

@@ -24,7 +24,7 @@ from msgspec.structs import asdict
 
 from tests.extensions.batch.batch_vendor import settings_at
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.machine import advance_job, batch_host_of_job
+from xscore.extensions.batch.job_advance import advance_job, batch_host_of_job
 from xscore.extensions.batch.records import BatchResult, VendorBatch
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline

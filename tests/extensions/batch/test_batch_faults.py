@@ -23,9 +23,9 @@ from tests.servers.faults import Fault
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.waiting import rows
 from xscore.costs import caps
+from xscore.extensions.batch.job_advance import BUSY_ELSEWHERE
 from xscore.extensions.batch.job_draft import draft_job, save_job
 from xscore.extensions.batch.list_plan import ListOptions
-from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.extensions.batch.records import JobStatus
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database

@@ -17,7 +17,7 @@ from tests.servers.scoring import table
 from tests.waiting import rows
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_context import BatchLedger
-from xscore.extensions.batch.records import Batch, JobStatus
+from xscore.extensions.batch.records import Batch, JobStatus, StoredBatchState
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import JudgeModel
 
@@ -187,7 +187,7 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
                 job=job,
                 number=1,
                 mark="xs_1_1",
-                state="ended",
+                state=StoredBatchState.ENDED,
                 marked_at=batch_vendor.now,
                 requests=4,
                 bytes=1,

@@ -20,7 +20,7 @@ from tests.servers.scoring import table
 from tests.waiting import rows
 from xscore.extensions.batch.job_rows import JobRecipe
 from xscore.pipeline.build import Pipeline
-from xscore.scorer.prompt_builder import dealt_ids
+from xscore.scorer.prompt_builder import rotated_codes
 
 EDITED = FILES["shop/prices.py"].replace("amount * 9 // 10", "amount * 8 // 10")
 
@@ -90,7 +90,7 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
             shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job"
         )[0]
         count = len(json.loads(pieces))
-        server.also = dealt_ids(
+        server.also = rotated_codes(
             count, secret=msgspec.json.decode(plan, type=JobRecipe).builder().secret, pack=pack
         )
         (shop / "shop/prices.py").write_text(EDITED)

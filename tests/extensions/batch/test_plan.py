@@ -12,7 +12,7 @@ from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash
 from xscore.prompts.judge import JudgeModel
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.estimates import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Kind, Layer
@@ -83,7 +83,7 @@ def planner(profile: PackProfile) -> BatchPlanner:
     """A planner over packs assigned in order."""
     drafts = PromptBuilder(JudgeModel(name="judge-1"), profile, b"secret")
 
-    def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
+    def slots(pool: Pool) -> Slots:
         return assign_packs(pool.all_candidates, {}, profile).slots
 
     return BatchPlanner(drafts, slots=slots, texts=texts)

@@ -36,6 +36,7 @@ from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.platform.paths import user_data_dir
 from xscore.records.calls import Request
+from xscore.records.candidates import Slots
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.settings import (
     AnthropicSettings,
@@ -133,7 +134,7 @@ def write_purposes(store: Store) -> None:
         save_purposes(connection, purposes, now=1.0)
 
 
-def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
+def job_slots(store: Store, job: BatchJob) -> Slots:
     """Return the stored packs of memories."""
     return load_pack_slots(store.connection, job.recipe.packs.name)
 

@@ -12,8 +12,8 @@ from tests.extensions.documents.conftest import Moment
 from tests.extensions.documents.samples import make_pdf
 from tests.programs import run
 from xscore.extensions.documents.fetching import DocumentFetcher
-from xscore.extensions.exchange.memory_lines import exported_memories, import_lines
-from xscore.extensions.exchange.saved_files import Contents, encode_file
+from xscore.extensions.transfer.memory_lines import exported_memories, import_lines
+from xscore.extensions.transfer.saved_files import Contents, encode_file
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NotFetched, UsageError
 from xscore.records.memory import Kind, Layer, MemoryOrigin

@@ -18,12 +18,12 @@ from tests.conftest import MakeRepo
 from tests.extensions.extraction.conftest import put_session
 from tests.servers.billing import BillingServer, vendor
 from xscore.cli.flags import Flags
-from xscore.cli.opening import read_settings
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.terminal import Terminal
 from xscore.extensions.extraction import session_end
 from xscore.extensions.view.command import make_site
 from xscore.extensions.view.connection import MakePage
-from xscore.extensions.view.exchange import PageResponse
+from xscore.extensions.view.messages import PageResponse
 from xscore.extensions.view.routes import answer_request
 from xscore.extensions.view.server import PageServer
 from xscore.pipeline.build import Pipeline
@@ -45,18 +45,18 @@ class Served(Struct, frozen=True):
     @property
     def link(self) -> str:
         """Return the printed link."""
-        return self.server.door.address
+        return self.server.address.link
 
     def ask(self, path: str, form: dict[str, str] | None = None) -> http.client.HTTPResponse:
         """Ask for a page as one of our own pages would; post where there is a form."""
-        door = self.server.door
-        connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=30)
-        target = f"/{door.token}/{path}"
+        address = self.server.address
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=30)
+        target = f"/{address.token}/{path}"
         if form is None:
             connection.request("GET", target)
         else:
             headers = {
-                "Origin": f"http://127.0.0.1:{door.port}",
+                "Origin": f"http://127.0.0.1:{address.port}",
                 "Content-Type": "application/x-www-form-urlencoded",
             }
             connection.request("POST", target, urlencode(form), headers)
@@ -93,7 +93,7 @@ def serving_pages(folder: Path, *, may_edit: bool) -> Iterator[Served]:
     def make_page(server: PageServer) -> MakePage:
         flags = Flags({}, terminal=Terminal(quiet=True))
         loaded = read_settings(flags, start=folder)
-        site = make_site(flags, loaded, server.door, may_edit=may_edit, folder=folder)
+        site = make_site(flags, loaded, server.address, may_edit=may_edit, folder=folder)
         return lambda request: answer_request(site, request)
 
     with serving(make_page) as served:

@@ -14,9 +14,9 @@ from xscore.extensions.view.guard import MAX_BODY_BYTES
 
 def sent(served: Served, request: str) -> bytes:
     """Send raw text, in which `{token}` and `{port}` stand for the server's; return all it says."""
-    door = served.server.door
-    text = request.replace("{token}", door.token).replace("{port}", str(door.port))
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as client:
+    address = served.server.address
+    text = request.replace("{token}", address.token).replace("{port}", str(address.port))
+    with socket.create_connection(("127.0.0.1", address.port), timeout=30) as client:
         client.sendall(text.replace("\n", "\r\n").encode("latin-1"))
         client.shutdown(socket.SHUT_WR)
         reply = b""
@@ -158,11 +158,11 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_request_that_trickles_in_is_dropped(hurried: None, stub: Served) -> None:
     """A byte now and then keeps a connection no longer than the time for the whole request, and
     others are answered meanwhile."""
-    door = stub.server.door
+    address = stub.server.address
     began = time.monotonic()
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as slow:
+    with socket.create_connection(("127.0.0.1", address.port), timeout=30) as slow:
         with pytest.raises(OSError):
-            for letter in f"GET /{door.token}/ HTTP/1.1\r\n" + "X-A: b\r\n" * 100:
+            for letter in f"GET /{address.token}/ HTTP/1.1\r\n" + "X-A: b\r\n" * 100:
                 slow.sendall(letter.encode())
                 time.sleep(0.02)
         assert time.monotonic() - began < 10
@@ -182,11 +182,11 @@ def test_endless_headers_are_dropped(stub: Served) -> None:
 def test_silent_connections_stop_nobody(stub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many connections are open: of those that ask nothing, the oldest are closed, and who
     asks is answered at once."""
-    door = stub.server.door
+    address = stub.server.address
     count = server_module.MAX_CONNECTIONS + 4
     # They are closed because they are too many, long before their time is over.
     monkeypatch.setattr(connection_module, "HEAD_S", 60.0)
-    silent = [socket.create_connection(("127.0.0.1", door.port), 30) for _ in range(count)]
+    silent = [socket.create_connection(("127.0.0.1", address.port), 30) for _ in range(count)]
     try:
         began = time.monotonic()
         assert stub.ask("").read() == b"the page"

@@ -178,5 +178,5 @@ async def test_the_page_of_a_turn_leads_back(repository: Path) -> None:
         for turn in turn_ids(served.page()):
             page = served.page(f"turn/{turn}")
             assert TASK in page
-            assert f'href="/{served.server.door.token}/"' in page
-        assert f'href="/{served.server.door.token}/"' in served.page("report")
+            assert f'href="/{served.server.address.token}/"' in page
+        assert f'href="/{served.server.address.token}/"' in served.page("report")

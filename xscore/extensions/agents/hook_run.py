@@ -18,7 +18,7 @@ from threading import Event, Lock, Thread
 
 from msgspec import Struct, field
 
-from xscore.cli.opening import read_overridden
+from xscore.cli.settings_and_store import read_overridden
 from xscore.cli.start import STARTED_AT, run_and_report, run_process
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.hook_events import EVENTS, event_function

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from xscore.cli.flags import Flags
-from xscore.cli.opening import read_settings
+from xscore.cli.settings_and_store import read_settings
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root
 from xscore.records.statement import ALIAS_CHARS, MOST_ALIASES

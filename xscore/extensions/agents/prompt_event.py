@@ -4,7 +4,7 @@ Where there is no index yet, the background process makes one. Trade-off: the tu
 and what it does not judge in time is judged behind it.
 """
 
-from xscore.cli.opening import earlier_statements
+from xscore.cli.settings_and_store import earlier_statements
 from xscore.extensions.agents.hook_call import INDEXING, HookCall
 from xscore.extensions.agents.hook_protocols import spoken_task
 from xscore.extensions.agents.hook_turn import run_hook_turn

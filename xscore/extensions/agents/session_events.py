@@ -8,7 +8,7 @@ import time
 
 from msgspec.structs import replace
 
-from xscore.cli.opening import earlier_statements
+from xscore.cli.settings_and_store import earlier_statements
 from xscore.extensions.agents.agent_bundle import size_of
 from xscore.extensions.agents.hook_call import HookCall
 from xscore.extensions.agents.session_recap import render_recap

@@ -28,8 +28,8 @@ from xscore.cache.background_lease import BackgroundLease, read_background
 from xscore.cache.lease import HEARTBEAT_S
 from xscore.cli.flags import Flags, command
 from xscore.cli.interrupt import run_interruptible
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import NO_GIT
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.extensions.agents.background import LEASE_VARIABLE
 from xscore.extensions.agents.background_work import BackgroundWork
 from xscore.indexer.discovery import discover_files

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.cli.flags import Flags
-from xscore.cli.opening import read_settings
 from xscore.cli.pipeline_run import run_with_pipeline
 from xscore.cli.progress import TurnObserver
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.start import STARTED_AT
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import bold
@@ -38,7 +38,7 @@ from xscore.extensions.batch.shared_packs import (
     forecast_shared,
     judge_shared_packs,
 )
-from xscore.pipeline.answering import typical_answer_s
+from xscore.pipeline.answering import answer_estimate, typical_answer_s
 from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.known_hosts import REMEMBERED_S
@@ -55,7 +55,6 @@ from xscore.pipeline.question_list import (
     prepare_questions,
     read_question_file,
 )
-from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
 from xscore.platform.processes import random_hex
@@ -314,8 +313,8 @@ OF_ONE = {
 class PrintTurn(Protocol):
     """Prints a turn as `ask` does."""
 
-    def __call__(self, answer: Answer, terminal: Terminal, *, wants_answer: bool) -> object:
-        """Print this turn. wants_answer: say how to get one where no model gave it."""
+    def __call__(self, answer: Answer, terminal: Terminal, *, may_hint: bool) -> object:
+        """Print this turn. may_hint: say how to get one where no model gave it."""
         ...
 
 
@@ -346,14 +345,12 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
         write_stdout(f"{gap}{bold(f'# {one_line(question.id)}')}  {one_line(question.task)}")
         if answer.answer is None and not answer.selected:
             write_stdout("nothing was chosen")  # why stands with the account
-        print_turn(
-            answer, terminal, wants_answer=answers and not settings.settings.judge.replay
-        )
+        print_turn(answer, terminal, may_hint=answers and not settings.settings.judge.replay)
 
     report = run_with_pipeline(
         flags,
-        lambda open_: ask_list(
-            open_.parts, questions, options, like=like, on_answer=print_answer
+        lambda pipeline: ask_list(
+            pipeline.parts, questions, options, like=like, on_answer=print_answer
         ),
         settings=settings,
         watch=watch,

@@ -4,26 +4,26 @@ Prompts are those of live calls, and questions without any judgment share them. 
 sends nothing. Trade-off: a memory whose parts are all known is asked for again, part by part.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import (
     RequestName,
 )
 from xscore.pipeline.pool import Pool
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.prompt_builder import PromptBuilder
 from xscore.scorer.repair import MemoryPiece, PackPrompt
 
-Slots = Callable[[Pool], Mapping[str, tuple[str, int]]]
+SlotsOf = Callable[[Pool], Slots]
 
 
 class BatchPlanner:
     """Plans one question at a time."""
 
-    def __init__(self, builder: PromptBuilder, *, slots: Slots, texts: Texts) -> None:
+    def __init__(self, builder: PromptBuilder, *, slots: SlotsOf, texts: Texts) -> None:
         """Take the slots and texts of the judge."""
         self.prompts: list[PackPrompt] = []
         self.requests: list[RequestName] = []

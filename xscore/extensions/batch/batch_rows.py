@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_job
-from xscore.extensions.batch.records import Batch, JobStatus, VendorBatch
+from xscore.extensions.batch.records import Batch, JobStatus, StoredBatchState, VendorBatch
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 
@@ -28,13 +28,13 @@ QUEUE_FULL = "too much waits: "
 """Prefix of the problem of a batch for which the vendor's queue had no room."""
 MAX_TRIES = 3
 """A request is lost after this many batches without an answer."""
-OPEN_STATES = ("marked", "created", "ended")
-BATCH_IS_OPEN = f"state IN {OPEN_STATES}"
+OPEN_STATES = (StoredBatchState.MARKED, StoredBatchState.CREATED, StoredBatchState.ENDED)
+BATCH_IS_OPEN = f"state IN ({', '.join(repr(str(state)) for state in OPEN_STATES)})"
 LEAVES = {
-    "created": ("marked",),
-    "ended": ("created",),
-    "collected": ("ended",),
-    "failed": OPEN_STATES,
+    StoredBatchState.CREATED: (StoredBatchState.MARKED,),
+    StoredBatchState.ENDED: (StoredBatchState.CREATED,),
+    StoredBatchState.COLLECTED: (StoredBatchState.ENDED,),
+    StoredBatchState.FAILED: OPEN_STATES,
 }
 """State of a batch -> the states it is reached from."""
 
@@ -53,7 +53,12 @@ def read_batches(
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number", (job,)
     )
-    return [Batch(*row) for row in rows.fetchall()]
+    batches: list[Batch] = []
+    with damage_if_invalid("the state of a batch"):
+        for row in rows:
+            batch = Batch(*row)
+            batches.append(replace(batch, state=StoredBatchState(batch.state)))
+    return batches
 
 
 def next_batch(connection: sqlite3.Connection, job: str) -> tuple[int, str]:
@@ -127,7 +132,7 @@ def insert_batch(
 
 
 def update_batch(
-    connection: sqlite3.Connection, batch: Batch, *states: str, **columns: Any
+    connection: sqlite3.Connection, batch: Batch, *states: StoredBatchState, **columns: Any
 ) -> Batch:
     """Update columns of a batch in one of these states; return the updated batch."""
     named = ", ".join(f"{name} = ?" for name in columns)
@@ -142,25 +147,41 @@ def update_batch(
     )
 
 
-def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns: Any) -> Batch:
+def move_batch(
+    connection: sqlite3.Connection, batch: Batch, to: StoredBatchState, **columns: Any
+) -> Batch:
     """Move a batch to its next state and set columns; a final state frees its reservation."""
     if to not in OPEN_STATES:
         connection.execute("DELETE FROM reservation WHERE id = ?", (batch.mark,))
     return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
 
 
-def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch) -> None:
+def record_created(
+    connection: sqlite3.Connection, batch: Batch, vendor_batch: VendorBatch
+) -> None:
     """Record that the vendor has a batch."""
     move_batch(
-        connection, batch, "created", vendor_id=seen.vendor_id, status=seen.status, problem=""
+        connection,
+        batch,
+        StoredBatchState.CREATED,
+        vendor_id=vendor_batch.vendor_id,
+        status=vendor_batch.status,
+        problem="",
     )
 
 
 def record_status(
-    connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, at: float
+    connection: sqlite3.Connection, batch: Batch, vendor_batch: VendorBatch, *, at: float
 ) -> Batch:
     """Record the vendor's status of a batch."""
-    return update_batch(connection, batch, "created", "ended", status=seen.status, seen_at=at)
+    return update_batch(
+        connection,
+        batch,
+        StoredBatchState.CREATED,
+        StoredBatchState.ENDED,
+        status=vendor_batch.status,
+        seen_at=at,
+    )
 
 
 def fail_batch(
@@ -168,7 +189,7 @@ def fail_batch(
 ) -> None:
     """Record that nothing of a batch ran, and replan its requests. counts: whether it counts as a
     try."""
-    move_batch(connection, batch, "failed", problem=problem)
+    move_batch(connection, batch, StoredBatchState.FAILED, problem=problem)
     if not counts:
         connection.execute(
             "UPDATE job_request SET tries = tries - 1 WHERE job = ? AND batch = ? AND state ="

@@ -25,7 +25,13 @@ from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import RequestName
-from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
+from xscore.extensions.batch.records import (
+    Batch,
+    BatchResult,
+    RequestOutcome,
+    StoredBatchState,
+    VendorBatch,
+)
 from xscore.extensions.batch.sending import BatchRenderer, parts_in_store
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import (
@@ -39,7 +45,7 @@ from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.chat_replies import parse_reply
 from xscore.scorer.giving_up import GiveUpRule
-from xscore.scorer.prompt_builder import dealt_ids
+from xscore.scorer.prompt_builder import rotated_codes
 from xscore.scorer.repair import MemoryPiece, PackPrompt, RepairReason
 from xscore.scorer.replies import ReplyFaults, parse_completion
 
@@ -82,7 +88,7 @@ def _read_results(
     for name, result in chunk:
         prompt = prompts[name[1]]
         if result.completion is not None:
-            codes = dealt_ids(len(prompt.pieces), secret=secret, pack=prompt.pack)
+            codes = rotated_codes(len(prompt.pieces), secret=secret, pack=prompt.pack)
             parsed = parse_completion(
                 prompt, codes, result.completion, priors={}, read=parse_reply
             )
@@ -248,7 +254,13 @@ class ResultCollector:
         if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
             problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
             with self.context.transaction() as connection:
-                batch_rows.update_batch(connection, batch, "created", "ended", problem=problem)
+                batch_rows.update_batch(
+                    connection,
+                    batch,
+                    StoredBatchState.CREATED,
+                    StoredBatchState.ENDED,
+                    problem=problem,
+                )
             raise UnreadableResponse(
                 f"batch {batch.number}: {problem}",
                 hint="The next `xscore batch collect` fetches them again.",
@@ -256,7 +268,7 @@ class ResultCollector:
         with self.context.transaction() as connection:
             self.context.ledger.enter_unread(connection, batch, rest[:unread])
             batch_rows.replan_requests(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
-            batch_rows.move_batch(connection, batch, "collected")
+            batch_rows.move_batch(connection, batch, StoredBatchState.COLLECTED)
 
     def _enter(self, batch: Batch, fetched: _Fetched) -> None:
         chunk = fetched.chunk

@@ -15,16 +15,26 @@ from msgspec.structs import asdict, replace
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.interrupt import run_interruptible
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.extensions.batch import batch_rows
 from xscore.extensions.batch.batch_rows import job_status
+from xscore.extensions.batch.job_advance import (
+    BUSY_ELSEWHERE,
+    advance_job,
+    job_status_at_vendor,
+)
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
-from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job, job_status_at_vendor
-from xscore.extensions.batch.records import PURPOSES, Batch, JobStatus, hit_rate
+from xscore.extensions.batch.records import (
+    PURPOSES,
+    Batch,
+    JobStatus,
+    StoredBatchState,
+    hit_rate,
+)
 from xscore.extensions.batch.results import (
     check_results_path,
     settings_of_job,
@@ -317,7 +327,9 @@ def _code(status: JobStatus) -> int:
 
 def render_job(status: JobStatus, *, cost: bool = True) -> str:
     """Show one job: its list, progress, batches, dollars and problems. cost: its dollars."""
-    batches = [batch for batch in status.batches if batch.state != "collected"]
+    batches = [
+        batch for batch in status.batches if batch.state is not StoredBatchState.COLLECTED
+    ]
     batches = batches or list(status.batches[-1:])
     done = f"{status.judged:,} of {status.asked:,} asked{_rest(status)}"
     if status.writes == PURPOSES:

@@ -50,7 +50,7 @@ from xscore.platform import database
 from xscore.platform.clock import DAY_S
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import UsageError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.files import is_there
 from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
@@ -114,7 +114,7 @@ class _ListRun(Struct):
         try:
             self.ranked = await self._rank()
         except asyncio.CancelledError:
-            take_back_cancellation()
+            clear_cancellation()
             self.end = replace(self.end, cause=UnjudgedCause.INTERRUPTED)
 
     def _save_job(self) -> str:

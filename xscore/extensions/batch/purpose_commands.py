@@ -11,13 +11,13 @@ import click
 from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, MAX_USD, YES, option
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import opened_store
 from xscore.cli.text_layout import render_facts
 from xscore.extensions.batch.commands import job_json, jobs_exit_code, next_step, render_job
-from xscore.extensions.batch.machine import advance_job
+from xscore.extensions.batch.job_advance import advance_job
 from xscore.extensions.batch.purpose_live import LivePurposes, write_live
 from xscore.extensions.batch.purpose_plan import (
     PurposePlan,
@@ -84,7 +84,7 @@ def write_purposes(*, live: bool, erase: bool, flags: Flags) -> int:
     if erase:
         return _erase(flags)
     return run_with_pipeline(
-        flags, lambda open_: _write(open_, flags, live=live), noun="Writing purposes"
+        flags, lambda pipeline: _write(pipeline, flags, live=live), noun="Writing purposes"
     )
 
 

@@ -26,7 +26,7 @@ from xscore.providers.prices import PriceList
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import ModelSpec, connect_provider, import_http_client
 from xscore.records.calls import CallRecord, Capability
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
@@ -51,7 +51,7 @@ class ActorContext(Struct, frozen=True, kw_only=True):
     concurrency: int
     candidates: tuple[Candidate, ...]
     texts: Mapping[str, str]
-    slots: Mapping[str, tuple[str, int]]
+    slots: Slots
     turns: Mapping[int, tuple[Turn, str]]
     """Question -> how it is asked, and its turn key."""
     deadline_at: float

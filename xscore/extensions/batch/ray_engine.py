@@ -54,10 +54,10 @@ from xscore.pipeline.resources import TurnResources
 from xscore.pipeline.turn_clock import Deadline
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError
-from xscore.platform.event_loop import take_back_cancellation
+from xscore.platform.event_loop import clear_cancellation
 from xscore.platform.extras import require_extra
 from xscore.records.calls import Stage
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
@@ -233,7 +233,7 @@ async def judge_by_ray(
     try:
         await run.judge(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
-        take_back_cancellation()
+        clear_cancellation()
         end.cause = UnjudgedCause.INTERRUPTED
     user_memories = tuple(
         candidate for candidate in memories.candidates if candidate.layer is Layer.USER
@@ -302,7 +302,7 @@ class _RayRun(Struct):
         promising first."""
         turns: dict[int, tuple[Turn, str]] = {}
         chunks: list[PackChunk] = []
-        slots: Mapping[str, tuple[str, int]] = {}
+        slots: Slots = {}
         places = {candidate.id: place for place, candidate in enumerate(self.candidates)}
         for prepared in questions:
             # A list may have thousands of questions: Ctrl-C is handled between two of them.

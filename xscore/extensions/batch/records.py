@@ -23,7 +23,7 @@ class BatchLimits(Struct, frozen=True, kw_only=True):
     usd: Decimal | None = None
 
 
-class BatchState(StrEnum):
+class VendorBatchState(StrEnum):
     """The state of a batch, in terms common to both vendors; the vendors' own follow."""
 
     WORKING = "working"
@@ -40,7 +40,7 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     """A batch as reported by its vendor."""
 
     vendor_id: str
-    state: BatchState
+    state: VendorBatchState
     status: str
     mark: str = ""
     """Our name for it; empty if the vendor stores none, or it is not ours."""
@@ -61,6 +61,20 @@ class RequestOutcome(StrEnum):
     ERRED = "erred"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+
+
+class StoredBatchState(StrEnum):
+    """How far we are with a batch, as its row says."""
+
+    MARKED = "marked"
+    """It has a mark, and may be at the vendor or not."""
+    CREATED = "created"
+    """The vendor has it."""
+    ENDED = "ended"
+    """Its results can be fetched."""
+    COLLECTED = "collected"
+    FAILED = "failed"
+    """Nothing of it ran; its requests are planned again."""
 
 
 class BatchResult(Struct, frozen=True, kw_only=True):
@@ -85,9 +99,9 @@ class Batch(Struct, frozen=True):
     number: int
     mark: str
     """Our name for it, sent to the vendor."""
-    state: str
-    """`marked`, `created`, `ended`, `collected`, `failed`."""
+    state: StoredBatchState
     marked_at: float
+    """Unix seconds at which `create` was about to begin."""
     requests: int
     bytes: int
     input_tokens: int

@@ -28,7 +28,7 @@ from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import BatchJob, JobRecipe, RequestName
-from xscore.extensions.batch.records import Batch, BatchLimits
+from xscore.extensions.batch.records import Batch, BatchLimits, StoredBatchState
 from xscore.extensions.batch.vendor_batches import CERTAINLY_NOT_CREATED
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import sqlite_drivers
@@ -374,7 +374,7 @@ class BatchSender:
             # The upload may have taken long, and a lost batch is looked for from this stamp on.
             with self.context.transaction() as connection:
                 batch = batch_rows.update_batch(
-                    connection, batch, "marked", marked_at=self.context.clock()
+                    connection, batch, StoredBatchState.MARKED, marked_at=self.context.clock()
                 )
             seen = await host.create(lines, mark=batch.mark, file_id=file_id)
         except CERTAINLY_NOT_CREATED as error:
@@ -432,7 +432,7 @@ class BatchSender:
                 return None
             # Written before the vendor is called: after a kill, its mark finds the batch there.
             size = len(filled.taken), filled.bytes, filled.input_tokens
-            batch = Batch(context.job.id, number, mark, "marked", now, *size)
+            batch = Batch(context.job.id, number, mark, StoredBatchState.MARKED, now, *size)
             batch_rows.insert_batch(connection, batch, filled.taken)
             return batch
 

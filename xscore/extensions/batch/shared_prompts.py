@@ -73,7 +73,7 @@ def shared_request(
         entries, turn_texts, builder.options(prompt, max_output_tokens=cap)
     )
     timeout_s = model.timeout_s * (1 + len(turn_texts)) / 2
-    return replace(request, timeout_s=timeout_s), tuple(entry.code_id for entry in entries)
+    return replace(request, timeout_s=timeout_s), tuple(entry.code for entry in entries)
 
 
 def shared_expected_output(builder: PromptBuilder, memories: int, questions: int) -> int:

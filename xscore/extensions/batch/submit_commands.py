@@ -33,6 +33,7 @@ from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.costs.caps import describe_cap
 from xscore.extensions.batch.commands import job_json, list_in_words, next_step, render_job
+from xscore.extensions.batch.job_advance import advance_job
 from xscore.extensions.batch.job_draft import (
     JobDraft,
     batch_cost,
@@ -50,7 +51,6 @@ from xscore.extensions.batch.list_plan import (
     plan_live_list,
     remarks_on_final_round,
 )
-from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport, QuestionSummary, hit_rate
 from xscore.extensions.batch.sending import batch_limits
 from xscore.extensions.batch.vendor_batches import batch_host
@@ -89,7 +89,7 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
         scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT
     )
     report = run_with_pipeline(
-        flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list"
+        flags, lambda pipeline: run_live_list(pipeline.parts, listed, options), noun="This list"
     )
     return _print_live_job(report, flags.terminal)
 

@@ -28,9 +28,9 @@ import msgspec
 from xscore.extensions.batch.records import (
     BatchLimits,
     BatchResult,
-    BatchState,
     RequestOutcome,
     VendorBatch,
+    VendorBatchState,
 )
 from xscore.extensions.batch.vendor_calls import (
     LIVE_HINT,
@@ -62,7 +62,7 @@ READ_BYTES = 1 << 16
 BEFORE, BETWEEN, AFTER = b'{"requests":[', b",", b"]}"
 CLOCK_DIFFERENCE_S = 3_600.0
 """How far the vendor's clock may be behind ours before a batch is no longer found."""
-STATES = {"canceling": BatchState.CANCELLING, "ended": BatchState.ENDED}
+STATES = {"canceling": VendorBatchState.CANCELLING, "ended": VendorBatchState.ENDED}
 """Vendor's word -> ours; any other is still working."""
 COUNTED = ("processing", "succeeded", "errored", "canceled", "expired")
 NOT_RUN = {"expired": RequestOutcome.EXPIRED, "canceled": RequestOutcome.CANCELLED}
@@ -132,7 +132,7 @@ class AnthropicBatches(BatchHost):
         number = {name: token_count(counts.get(name)) or 0 for name in COUNTED}
         return VendorBatch(
             vendor_id=self._id_of(entry),
-            state=STATES.get(status, BatchState.WORKING),
+            state=STATES.get(status, VendorBatchState.WORKING),
             status=status,
             requests=sum(number.values()),
             done=number["succeeded"],
@@ -160,11 +160,11 @@ INPUT_KEPT_S = 3 * 86_400
 MARK_KEY = "xscore"
 """Under which a batch's metadata holds our mark."""
 OPENAI_STATES = {
-    "cancelling": BatchState.CANCELLING,
-    "completed": BatchState.ENDED,
-    "expired": BatchState.ENDED,
-    "cancelled": BatchState.ENDED,
-    "failed": BatchState.FAILED,
+    "cancelling": VendorBatchState.CANCELLING,
+    "completed": VendorBatchState.ENDED,
+    "expired": VendorBatchState.ENDED,
+    "cancelled": VendorBatchState.ENDED,
+    "failed": VendorBatchState.FAILED,
 }
 """Vendor's word -> ours; any other is still working."""
 OPENAI_NOT_RUN = {
@@ -257,7 +257,7 @@ class OpenAIBatches(BatchHost):
         problem, code = _problem(entry) if status == "failed" else ("", "")
         return VendorBatch(
             vendor_id=self._id_of(entry),
-            state=OPENAI_STATES.get(status, BatchState.WORKING),
+            state=OPENAI_STATES.get(status, VendorBatchState.WORKING),
             status=status,
             mark=_mark(entry),
             requests=token_count(counts.get("total")) or 0,

@@ -27,9 +27,9 @@ from urllib.parse import quote
 from xscore.extensions.batch.records import (
     BatchLimits,
     BatchResult,
-    BatchState,
     RequestOutcome,
     VendorBatch,
+    VendorBatchState,
 )
 from xscore.platform.errors import (
     CallTimedOut,
@@ -150,7 +150,7 @@ class BatchHost(ABC):
             reply = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")
         except ProviderError:
             seen = await self.look(vendor_id)
-            if seen.state is BatchState.WORKING:
+            if seen.state is VendorBatchState.WORKING:
                 raise
             return seen
         return self._seen(reply)

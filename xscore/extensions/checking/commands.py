@@ -93,14 +93,14 @@ def check(
     """
     diff = read_stdin(hint=_SMALLER) if revision == "-" else ""
 
-    async def run(open_: "Pipeline") -> CheckReport:
-        root = open_.store.root
+    async def run(pipeline: "Pipeline") -> CheckReport:
+        root = pipeline.store.root
         if revision == "-":
             change = change_given(root, diff)
         else:
             change = change_since(root, revision)
         change = _with_message(change, message)
-        return await check_change(open_.parts, change, limit=limit, list_all=list_all)
+        return await check_change(pipeline.parts, change, limit=limit, list_all=list_all)
 
     report = run_with_pipeline(flags, run, late_loop=True, noun="This check")
     _print_report(report, form, flags)

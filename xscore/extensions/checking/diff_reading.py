@@ -63,7 +63,7 @@ class _FileHead:
         self.is_renamed = self.is_added = self.is_deleted = False
 
     def note(self, line: str) -> None:
-        """Take in one line of the head."""
+        """Read one line of the head."""
         word, _, rest = line.partition(" ")
         if word == "---":
             self.old = _file_name(rest)

@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import option
 from xscore.cli.session import current_session
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.extensions.compression.compressing import (
     CompressionReport,
     Summarize,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import YES
 from xscore.cli.phrases import format_age
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.text_layout import render_table
 from xscore.extensions.documents.files import is_address, place_of_file
 from xscore.extensions.documents.searching import search_documents

@@ -16,9 +16,9 @@ from xscore.cache.calibrations import (
     write_calibration,
 )
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import COUNT, INPUT_FILE, JUDGE, JUDGING, LIMITS, SCOPE
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.start import STARTED_AT
 from xscore.cli.text_layout import bold, render_facts
 from xscore.extensions.evaluation.calibrating import (

@@ -68,8 +68,8 @@ def evaluate(cases: Path, flags: Flags) -> int:
     case_file = read_cases(cases).first(flags.given["limit"])
     evaluation = run_with_pipeline(
         flags,
-        lambda open_: run_evaluation(
-            open_.parts,
+        lambda pipeline: run_evaluation(
+            pipeline.parts,
             case_file,
             scope=flags.scope,
             started=STARTED_AT,

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_overridden
 from xscore.cli.options import FILE, INPUT_FILE, JUDGE, JUDGING, LIMITS, SCOPE, SELECTION
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import read_overridden
 from xscore.cli.start import STARTED_AT
 from xscore.cost_reports.report_files import check_outputs, form_of_file
 from xscore.extensions.evaluation.cases import CaseFile, read_cases

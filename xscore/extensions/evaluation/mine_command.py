@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import COUNT, FILE, option, utc_time
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.terminal import Terminal
 from xscore.extensions.evaluation.mining import Mined, mine_cases
 from xscore.platform.errors import ExitCode, NothingMatched, UsageError

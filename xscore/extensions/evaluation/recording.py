@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 from xscore.extensions.evaluation.call_wrapping import AroundProvider
 from xscore.pipeline.judge_description import JudgeDescription
-from xscore.pipeline.pack_slots import PackSlots, Slots
+from xscore.pipeline.pack_slots import PackSlots
 from xscore.platform.errors import NotRecorded, UsageError
 from xscore.platform.files import read_input_file
 from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import Capability, Completion, Request
-from xscore.records.candidates import Candidate
+from xscore.records.candidates import Candidate, Slots
 from xscore.records.memory import Layer
 from xscore.scorer.pack_assignment import assign_packs
 from xscore.scorer.packs import PackProfile

@@ -207,7 +207,7 @@ class _EvaluationRun(Struct):
         return self.places.base
 
     def resume(self) -> None:
-        """Take what an earlier run has written, and remove what a killed one has left."""
+        """Read what an earlier run has written, and remove what a killed one has left."""
         if self.file is not None:
             of_cases = {case.id for case in self.questions.cases}
             for record in self.file.read():

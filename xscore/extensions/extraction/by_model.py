@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from xscore.extensions.extraction.facts import MOST_FACTS, Fact
 from xscore.extensions.extraction.own_words import own_text
+from xscore.extensions.extraction.retractions import content_words
 from xscore.extensions.extraction.session_facts import Message
-from xscore.extensions.extraction.taken_back import content_words
 from xscore.pipeline.resources import open_resources
 from xscore.platform import tokens
 from xscore.platform.errors import UnreadableResponse

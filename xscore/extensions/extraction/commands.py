@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.memory_text import memory_json
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.phrases import format_age
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cli.text_layout import bold, faint
 from xscore.extensions.extraction import review, session_end

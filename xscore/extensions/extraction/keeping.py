@@ -16,13 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.extraction.facts import Fact, SaidFact
+from xscore.extensions.extraction.retractions import Retraction, content_words
 from xscore.extensions.extraction.session_facts import (
     DATED,
     SessionFacts,
     fact_digests,
     negates,
 )
-from xscore.extensions.extraction.taken_back import Retraction, content_words
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.records.memory import (

@@ -25,7 +25,7 @@ from xscore.extensions.extraction.facts import (
 )
 from xscore.extensions.extraction.fixed_forms import facts_of_sentences
 from xscore.extensions.extraction.own_words import Doubt, Sentence, own_sentences, own_text
-from xscore.extensions.extraction.taken_back import Retraction, content_words, find_retractions
+from xscore.extensions.extraction.retractions import Retraction, content_words, find_retractions
 from xscore.platform.hashing import digest
 
 LEAST_SUPPORT = 0.7
@@ -122,7 +122,7 @@ class _ReadSession(Struct, frozen=True):
             if self.messages[retraction.message].by == "user"
         )
 
-    def is_taken_back(self, fact: Fact, *, message: int, start: int) -> bool:
+    def is_retracted(self, fact: Fact, *, message: int, start: int) -> bool:
         words = content_words(f"{fact.text} {fact.quote}")
         return any(
             retraction.takes_back(words, message=message, start=start)
@@ -137,7 +137,7 @@ def find_by_rules(messages: Sequence[Message]) -> SessionFacts:
     dropped: list[DroppedFact] = []
     for number, message in enumerate(session.messages):
         for sentence, fact in facts_of_sentences(session.sentences[number], message.by):
-            if session.is_taken_back(fact, message=number, start=sentence.start):
+            if session.is_retracted(fact, message=number, start=sentence.start):
                 dropped.append(DroppedFact(fact, "taken back"))
             else:
                 kept.append(_said(fact, message))
@@ -228,7 +228,7 @@ def _objection(
         is_failure = isinstance(fact, Failure) and sentence.doubt is Doubt.TRIED
         if sentence.doubt and not is_failure:
             return sentence.doubt.value
-    if session.is_taken_back(fact, message=message, start=quoted[0].start):
+    if session.is_retracted(fact, message=message, start=quoted[0].start):
         return "taken back"
     return _overstatement(fact, quoted)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN
 from xscore.cli.session import current_session
+from xscore.cli.settings_and_store import opened_store
 from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences
 from xscore.extensions.learning.consolidate import (

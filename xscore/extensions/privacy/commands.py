@@ -11,8 +11,8 @@ import click
 
 from xscore.cli.flags import Flags, command
 from xscore.cli.memory import NARROWING, choice_of, is_narrow
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, YES, option, utc_time
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure_proof import verify_erasure
 from xscore.extensions.privacy.erasure_report import ErasureReport, print_erasure, rows_along

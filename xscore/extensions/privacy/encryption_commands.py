@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import option
+from xscore.cli.settings_and_store import read_settings
 from xscore.extensions.privacy import encryption
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError

@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from xscore.cache.lease import refuse_busy_store
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import YES
 from xscore.cli.pipeline_run import run_with_pipeline
+from xscore.cli.settings_and_store import read_settings
 from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.copied_tables import SalvageReport
 from xscore.extensions.recovery.restoring import find_restorable, restore
@@ -216,7 +216,7 @@ def rebuild(*, user: bool, stated: bool, flags: Flags) -> None:
         if source:
             restored = _offer(source, flags, allow_pii=store.settings.allow_pii)
     if not stated:
-        run_with_pipeline(flags, lambda open_: open_.index(), settings=settings)
+        run_with_pipeline(flags, lambda pipeline: pipeline.index(), settings=settings)
     _print_rebuilt(store_dir, rebuilt, restored, flags.terminal)
 
 

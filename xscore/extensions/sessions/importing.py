@@ -20,8 +20,8 @@ import click
 from msgspec import Struct
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, option, utc_time
+from xscore.cli.settings_and_store import opened_store
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AiderReader

@@ -64,9 +64,9 @@ class SharedBudget:
             await self._own.settle(local_id, ZERO_USD)
             raise
 
-    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+    async def settle(self, reservation_names: str, actual: Decimal | None) -> None:
         """Charge the call in both budgets."""
-        local_id, _, tenants = reservation.partition(" ")
+        local_id, _, tenants = reservation_names.partition(" ")
         await self._own.settle(local_id, actual)
         await self._tenants.settle(tenants, actual)
 

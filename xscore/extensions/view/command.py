@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import period_s
-from xscore.extensions.view.guard import Door
+from xscore.cli.settings_and_store import read_settings
+from xscore.extensions.view.guard import ServerAddress
 from xscore.extensions.view.routes import answer_request
 from xscore.extensions.view.server import PageServer
 from xscore.extensions.view.site import Site
@@ -59,8 +59,8 @@ def view(*, edit: bool, opens: bool, idle: float, port: int, flags: Flags) -> No
     loaded = read_settings(flags)
     flags.terminal.notes(loaded.warnings)
     with _opened_server(port, idle, flags) as server:
-        site = make_site(flags, loaded, server.door, may_edit=edit)
-        link = server.door.address
+        site = make_site(flags, loaded, server.address, may_edit=edit)
+        link = server.address.link
         flags.terminal.print_result({"url": link, "edit": edit}, link)
         with _opened_browser(link, opens=opens):
             flags.terminal.note("Ctrl-C ends it")
@@ -72,15 +72,20 @@ def view(*, edit: bool, opens: bool, idle: float, port: int, flags: Flags) -> No
 
 
 def make_site(
-    flags: Flags, loaded: LoadedSettings, door: Door, *, may_edit: bool, folder: Path = Path()
+    flags: Flags,
+    loaded: LoadedSettings,
+    address: ServerAddress,
+    *,
+    may_edit: bool,
+    folder: Path = Path(),
 ) -> Site:
-    """Return the pages of the repository around a folder, as they are served behind a door."""
+    """Return the pages of the repository around a folder, as they are served at this address."""
     return Site(
         flags=flags,
         folder=folder.resolve(),
         loaded=loaded,
         repository=find_root(folder.resolve()).path.name,
-        root=f"/{door.token}/",
+        root=f"/{address.token}/",
         may_edit=may_edit,
     )
 

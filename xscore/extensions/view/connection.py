@@ -13,15 +13,15 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar
 
-from xscore.extensions.view.exchange import PageRequest, PageResponse
 from xscore.extensions.view.guard import (
     MAX_BODY_BYTES,
-    Door,
     RefusedRequest,
+    ServerAddress,
     body_length,
     check_headers,
     read_request,
 )
+from xscore.extensions.view.messages import PageRequest, PageResponse
 
 HEAD_S = 3.0
 """From the connection to the end of a request's head."""
@@ -69,14 +69,18 @@ class PageConnection(BaseHTTPRequestHandler):
     timeout: ClassVar[float | None] = ASKING_S
 
     def __init__(
-        self, *accepted: Any, door: Door, respond: MakePage, on_head: Callable[[], None]
+        self,
+        *accepted: Any,
+        address: ServerAddress,
+        respond: MakePage,
+        on_head: Callable[[], None],
     ) -> None:
         """accepted: as the server hands it on. respond: to a request that passed the guard.
 
-        on_head: called once the head of a request is there.
+        on_head: called once the request head is read.
         """
         # The base class answers before its own initialisation returns.
-        self._door = door
+        self._address = address
         self._respond = respond
         self._on_head = on_head
         super().__init__(*accepted)
@@ -113,7 +117,7 @@ class PageConnection(BaseHTTPRequestHandler):
         headers: dict[str, list[str]] = {}
         for name, value in self.headers.items():
             headers.setdefault(name.lower(), []).append(value.strip())
-        parts = check_headers(self._door, self.command, self.path, headers)
+        parts = check_headers(self._address, self.command, self.path, headers)
         body = None
         if self.command == "POST":
             length = body_length(headers)

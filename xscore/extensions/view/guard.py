@@ -1,8 +1,8 @@
 """Who may ask: only a browser that was given the link, on this machine, from our own pages.
 
 The token stands in the path and nowhere else. A cookie would be sent to every server on this host,
-whatever its port, and by every page; a page that does not know the path cannot send it. So a page
-of another origin has nothing that a browser would add for it. The Host must be the address that was
+whatever its port, and by every page; a page that does not know the path cannot send it. So another
+origin's page has no credential that the browser would attach. The Host must be the address that was
 printed, so a name that is made to point here (DNS rebinding) reads nothing, and what changes
 something must come from one of our own pages. Trade-off: the link stands in the browser's history;
 it is worth nothing once the server has ended.
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
-from xscore.extensions.view.exchange import PageRequest
+from xscore.extensions.view.messages import PageRequest
 
 MAX_BODY_BYTES = 100_000
 """Of a posted form: the longest memory, percent-escaped."""
@@ -33,8 +33,8 @@ class RefusedRequest(Exception):
         self.reason = reason
 
 
-class Door(Struct, frozen=True):
-    """What a request must know and where it must come to."""
+class ServerAddress(Struct, frozen=True):
+    """The token and the port that a request must name."""
 
     token: str
     port: int
@@ -45,8 +45,8 @@ class Door(Struct, frozen=True):
         return (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     @property
-    def address(self) -> str:
-        """Return the address that opens the pages."""
+    def link(self) -> str:
+        """Return the link that opens the pages."""
         return f"http://{self.hosts[0]}/{self.token}/"
 
 
@@ -54,7 +54,9 @@ Headers = Mapping[str, Sequence[str]]
 """Lower-case name -> its values, as often as it was sent."""
 
 
-def check_headers(door: Door, method: str, target: str, headers: Headers) -> tuple[str, ...]:
+def check_headers(
+    address: ServerAddress, method: str, target: str, headers: Headers
+) -> tuple[str, ...]:
     """Return the path behind the token, in parts. Raises RefusedRequest.
 
     A wrong token and an unknown page look the same.
@@ -62,19 +64,21 @@ def check_headers(door: Door, method: str, target: str, headers: Headers) -> tup
     if method not in {"GET", "POST"}:
         raise RefusedRequest(405, "only GET and POST are answered")
     hosts = headers.get("host", ())
-    if len(hosts) != 1 or hosts[0].lower() not in door.hosts:
+    if len(hosts) != 1 or hosts[0].lower() not in address.hosts:
         raise RefusedRequest(421, "this server answers only under its own address")
-    _check_origin(door, headers, hosts[0].lower(), changes=method == "POST")
+    _check_origin(address, headers, hosts[0].lower(), changes=method == "POST")
     if not target.startswith("/"):
         raise RefusedRequest(400, "the address is not a path")
     path = urlsplit(target).path
     token, *parts = path.split("/")[1:]
-    if not hmac.compare_digest(token.encode(), door.token.encode()):
+    if not hmac.compare_digest(token.encode(), address.token.encode()):
         raise RefusedRequest(404, "there is no such page")
     return tuple(unquote(part) for part in parts if part)
 
 
-def _check_origin(door: Door, headers: Headers, host: str, *, changes: bool) -> None:
+def _check_origin(
+    address: ServerAddress, headers: Headers, host: str, *, changes: bool
+) -> None:
     origins = headers.get("origin", ())
     if any(origin.lower() != f"http://{host}" for origin in origins) or len(origins) > 1:
         raise RefusedRequest(403, "the request comes from another page")

@@ -8,7 +8,7 @@ from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import CostReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.cost_reports.report_files import baseline_for_page, check_report, gate_table
-from xscore.extensions.view.exchange import HTML, PageResponse
+from xscore.extensions.view.messages import HTML, PageResponse
 from xscore.extensions.view.site import OWN_POLICY, Site
 
 

@@ -11,7 +11,7 @@ from sqlite3 import Connection
 from msgspec import Struct
 
 from xscore.cli.phrases import format_age
-from xscore.extensions.view.exchange import PageRequest, PageResponse
+from xscore.extensions.view.messages import PageRequest, PageResponse
 from xscore.extensions.view.site import Site
 from xscore.platform.text import one_line
 from xscore.records.reports import ListedTurn

@@ -6,7 +6,7 @@ that somebody else has answered meanwhile changes nothing, and says so.
 
 from xscore.cli.phrases import format_age
 from xscore.extensions.extraction import review
-from xscore.extensions.view.exchange import PageRequest, PageResponse
+from xscore.extensions.view.messages import PageRequest, PageResponse
 from xscore.extensions.view.site import Site
 from xscore.platform.errors import UsageError
 

@@ -5,7 +5,7 @@ only to a server that was started with `--edit`.
 """
 
 from xscore.extensions.view import measures, questions, reviewing, running, turn_pages
-from xscore.extensions.view.exchange import PageRequest, PageResponse
+from xscore.extensions.view.messages import PageRequest, PageResponse
 from xscore.extensions.view.site import Site
 from xscore.platform.database import is_busy
 from xscore.platform.errors import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from xscore.extensions.view.exchange import PageResponse
+from xscore.extensions.view.messages import PageResponse
 from xscore.extensions.view.site import PageAssets, Site, json_response
 from xscore.extensions.view.stopping import interrupt, why_not_stoppable
 from xscore.pipeline import pool

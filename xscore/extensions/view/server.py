@@ -1,9 +1,9 @@
 """The server: a socket on loopback, one thread for each connection, one page at a time.
 
-Only so many connections may be open at once: of those that have not asked yet, the oldest makes
-room for another. Pages are made one after the other, since they share
-one processor and the store. It knows no page, and what a request may look like is a connection's
-business (`connection.py`). Trade-off: a page that takes long holds up the next one.
+It keeps at most 32 connections; a new one replaces the oldest that has sent nothing. Pages are made
+one after the other, since they share one processor and the store. It knows no page, and what a
+request may look like is a connection's business (`connection.py`). Trade-off: a page that takes
+long holds up the next one.
 """
 
 import ctypes
@@ -20,8 +20,8 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 
 from xscore.extensions.view.connection import MakePage, PageConnection
-from xscore.extensions.view.exchange import PageRequest, PageResponse
-from xscore.extensions.view.guard import Door
+from xscore.extensions.view.guard import ServerAddress
+from xscore.extensions.view.messages import PageRequest, PageResponse
 from xscore.platform.processes import random_hex
 
 LOOPBACK = "127.0.0.1"
@@ -29,7 +29,7 @@ TOKEN_BYTES = 16
 MAX_CONNECTIONS = 32
 ROOM_S = 1.0
 """How long a dropped connection may take to make room for another one."""
-LOOKS_EVERY_S = 0.5
+IDLE_CHECK_S = 0.5
 """How often the server looks whether it is idle, or is to end."""
 
 
@@ -41,7 +41,7 @@ class PageServer(ThreadingMixIn, TCPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
-    timeout: float | None = LOOKS_EVERY_S
+    timeout: float | None = IDLE_CHECK_S
 
     def __init__(
         self, *, port: int, idle_s: float, on_failure: Callable[[str], None] = lambda _: None
@@ -49,7 +49,9 @@ class PageServer(ThreadingMixIn, TCPServer):
         """port: 0 takes a free one. on_failure: called with a page that could not be made."""
         self._maker = ThreadPoolExecutor(max_workers=1)  # first: a taken port closes the server
         super().__init__((LOOPBACK, port), self._answer_connection)
-        self.door: Door = Door(random_hex(TOKEN_BYTES), self.server_address[1])
+        self.address: ServerAddress = ServerAddress(
+            random_hex(TOKEN_BYTES), self.server_address[1]
+        )
         self.make_page: MakePage = _nothing_yet
         self._idle_s = idle_s
         self._on_failure = on_failure
@@ -77,7 +79,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         connection = accepted[0]
         return PageConnection(
             *accepted,
-            door=self.door,
+            address=self.address,
             respond=self._respond,
             on_head=partial(self._silent.pop, connection, None),
         )
@@ -111,7 +113,8 @@ class PageServer(ThreadingMixIn, TCPServer):
 
     def _drop_oldest_silent(self) -> None:
         for connection in list(self._silent):
-            # Another thread may have found it asking meanwhile.
+            # None: it was still silent. `self`: another thread has removed it meanwhile, since its
+            # request came or it was closed.
             if self._silent.pop(connection, self) is None:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)

@@ -18,10 +18,10 @@ from markupsafe import Markup
 from msgspec import Struct, field
 
 from xscore.cli.flags import Flags
-from xscore.cli.opening import opened_store
+from xscore.cli.settings_and_store import opened_store
 from xscore.cost_reports.page import content_security_policy, page_part, templates
 from xscore.extensions.pages.turn_page import TURN_PARTS, vendored_part
-from xscore.extensions.view.exchange import HTML, JSON, PageResponse
+from xscore.extensions.view.messages import HTML, JSON, PageResponse
 from xscore.pipeline.json_form import Json
 from xscore.platform.figures import format_dollars, format_seconds
 from xscore.platform.text import escape_in_json

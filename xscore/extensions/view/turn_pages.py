@@ -9,7 +9,7 @@ from xscore.extensions.pages.reading import page_from_store
 from xscore.extensions.pages.turn_page import render_turn_page
 from xscore.extensions.view.comparison import ROWS_SHOWN, compare_turns
 from xscore.extensions.view.comparison_map import comparison_data
-from xscore.extensions.view.exchange import HTML, PageRequest, PageResponse
+from xscore.extensions.view.messages import HTML, PageRequest, PageResponse
 from xscore.extensions.view.site import OWN_POLICY, PageAssets, Site
 from xscore.platform.errors import UsageError
 from xscore.store.turn_history import find_turn_id

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from threading import Event
 
 from xscore.extensions.shared.team.address import connected, memories_address
-from xscore.extensions.shared.team.exchange_with_team import entry_name, project_digest
 from xscore.extensions.shared.team.membership import read_membership
 from xscore.extensions.shared.team.outgoing import read_outgoing
+from xscore.extensions.shared.team.server_sync import entry_name, project_digest
 from xscore.extensions.shared.team.team_key import RowPlace, team_key
 from xscore.extensions.shared.team.team_server import NewEntry, TeamServer
 from xscore.settings.model import SharedSettings

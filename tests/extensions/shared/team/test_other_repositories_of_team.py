@@ -17,13 +17,13 @@ from tests.servers.scoring import table
 from tests.statements import decide
 from xscore.extensions.shared.team.access import AccessChange, RepositoryAccess, change_access
 from xscore.extensions.shared.team.address import team_address
-from xscore.extensions.shared.team.exchange_with_team import project_digest
 from xscore.extensions.shared.team.followed import (
     follow,
     followed_names,
     synchronise_followed,
     unfollow,
 )
+from xscore.extensions.shared.team.server_sync import project_digest
 from xscore.extensions.shared.team.setup import VERSION
 from xscore.extensions.shared.team.team_key import TeamKey
 from xscore.pipeline.json_form import SCHEMA

@@ -11,7 +11,7 @@ from tests.statements import decide, say
 from tests.store.conftest import said
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.shared.team.address import connected, memories_address
-from xscore.extensions.shared.team.exchange_with_team import project_digest, read_entry
+from xscore.extensions.shared.team.server_sync import project_digest, read_entry
 from xscore.extensions.shared.team.shared_content import (
     local_memory,
     memory_content,

@@ -4,11 +4,11 @@ may read one."""
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
+from xscore.cli.settings_and_store import read_settings
 from xscore.extensions.shared.team.access import AccessChange, RepositoryAccess, change_access
 from xscore.extensions.shared.team.address import admin_address, memories_address
-from xscore.extensions.shared.team.exchange_with_team import project_digest
 from xscore.extensions.shared.team.followed import follow, followed_names, unfollow
+from xscore.extensions.shared.team.server_sync import project_digest
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import user_data_dir

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.exchange.saved_records import SavedMemory
 from xscore.extensions.shared.team.address import TeamAddress, connected
-from xscore.extensions.shared.team.exchange_with_team import (
+from xscore.extensions.shared.team.membership import Membership
+from xscore.extensions.shared.team.server_sync import (
     MOST_AT_ONCE,
     entry_name,
     profile_place,
@@ -23,7 +23,6 @@ from xscore.extensions.shared.team.exchange_with_team import (
     read_entry,
     within,
 )
-from xscore.extensions.shared.team.membership import Membership
 from xscore.extensions.shared.team.shared_content import MemberProfile
 from xscore.extensions.shared.team.team_key import OtherKey, TeamKey
 from xscore.extensions.shared.team.team_server import (
@@ -35,6 +34,7 @@ from xscore.extensions.shared.team.team_server import (
     ServerReader,
     TeamServer,
 )
+from xscore.extensions.transfer.saved_records import SavedMemory
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import member_key
 

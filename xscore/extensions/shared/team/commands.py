@@ -13,11 +13,10 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.text_layout import render_facts, render_table
-from xscore.extensions.exchange.saved_files import Contents, encode_file
 from xscore.extensions.shared.team.address import memories_address
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
 from xscore.extensions.shared.team.followed import synchronise_followed
@@ -38,6 +37,7 @@ from xscore.extensions.shared.team.sync import (
 )
 from xscore.extensions.shared.team.sync_beside import FOR_NEXT_TURN
 from xscore.extensions.shared.team.team_key import team_key
+from xscore.extensions.transfer.saved_files import Contents, encode_file
 from xscore.platform import database
 from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.figures import format_bytes, format_seconds

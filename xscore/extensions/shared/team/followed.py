@@ -92,7 +92,7 @@ def _opened(repository: str, user_data_dir: Path) -> Iterator[Store]:
     except OSError as error:
         raise StoreError(
             f"{root.path} cannot be made: {error.strerror}",
-            hint="Remove what is there in its place.",
+            hint="Remove whatever already exists at that path.",
         ) from error
     with Store.open(root, user_data_dir=user_data_dir, user_learning=False) as store:
         yield store

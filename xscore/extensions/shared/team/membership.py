@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from xscore.platform import database
 from xscore.platform.database import damage_if_invalid
 from xscore.settings.model import SharedSettings
-from xscore.store.checkpoints import checkpoints_taken_back
+from xscore.store.checkpoints import retracted_checkpoints
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.store import Store
@@ -34,18 +34,18 @@ class Membership(Struct, frozen=True, kw_only=True):
     repository: str
     """`github.com/acme/pay`."""
     by: str
-    """How the member is called."""
+    """The member's display name."""
     organisation: str = ""
     member: str = ""
-    """The member's digest, by the server."""
+    """The member's ID on the server (a digest)."""
     epoch: str = ""
-    """Of the project on the server when it was last pulled."""
+    """Random ID of the project's incarnation; changes when the server is recreated."""
     version: int = 0
-    """Up to which this store has pulled."""
+    """Version of the project up to which this store has pulled."""
     event: int = -1
     """The newest event of the store when its own memories were last compared; -1: never."""
     kinds: tuple[str, ...] = ()
-    """Kinds that were sent then."""
+    """Kinds exchanged at the last sync."""
     synced_at: float = 0.0
     """Unix seconds; 0: never."""
     is_slow: bool = False
@@ -111,6 +111,6 @@ def has_news(
         return False
     if membership.event < 0 or membership.kinds != settings.kinds:
         return True
-    if checkpoints_taken_back(connection):
+    if retracted_checkpoints(connection):
         return True
     return has_statement_since(connection, membership.event)

@@ -26,7 +26,7 @@ from xscore.extensions.shared.team.shared_content import (
 )
 from xscore.records.memory import Memory, MemoryScope, MemorySource
 from xscore.store import evidence, memory_rows
-from xscore.store.checkpoints import checkpoints_taken_back, shared_checkpoints
+from xscore.store.checkpoints import retracted_checkpoints, shared_checkpoints
 from xscore.store.copied_stores import NEWEST_EVENT
 from xscore.store.events import EventName
 from xscore.store.lookup import LIVE_STATUSES
@@ -59,9 +59,9 @@ class Outgoing(Struct, frozen=True):
     """What the server should have of this store, or of what has changed in it."""
 
     texts: tuple[OutgoingText, ...] = ()
-    taken_back: frozenset[str] = frozenset()
+    retracted: frozenset[str] = frozenset()
     """Ids of memories, and names of checkpoints, that may have been sent before."""
-    checkpoints_taken_back: tuple[str, ...] = ()
+    retracted_checkpoints: tuple[str, ...] = ()
     event: int = 0
     """The newest event of the store when this was read."""
     too_long: int = 0
@@ -93,13 +93,13 @@ def read_outgoing(
     texts += _checkpoints(connection, membership)
     withdrawn = {memory.id for memory in stated if not may_be_shared(memory)}
     withdrawn = (withdrawn | removed) - shareable_ids
-    names = checkpoints_taken_back(connection)
+    names = retracted_checkpoints(connection)
     sent = {text.identity for text in texts}
     withdrawn.update({checkpoint_identity(name) for name in names} - sent)
     return Outgoing(
         texts=tuple(texts),
-        taken_back=frozenset(withdrawn),
-        checkpoints_taken_back=tuple(names),
+        retracted=frozenset(withdrawn),
+        retracted_checkpoints=tuple(names),
         event=event,
         too_long=too_long,
         is_whole=changed is None,

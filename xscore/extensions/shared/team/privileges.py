@@ -14,7 +14,7 @@ from xscore.extensions.shared.team.address import (
     first_value,
     memories_address,
 )
-from xscore.extensions.shared.team.exchange_with_team import within
+from xscore.extensions.shared.team.server_sync import within
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.extensions.shared.team.team_server import TeamServer
 from xscore.pipeline.parts import DOCTOR_CHECKS

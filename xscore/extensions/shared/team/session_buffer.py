@@ -20,8 +20,6 @@ import msgspec
 from msgspec import Struct
 
 from xscore.extension import implements
-from xscore.extensions.exchange.exchange_keys import parse_exchange_key
-from xscore.extensions.exchange.saved_records import SavedMemory, saved_memory
 from xscore.extensions.shared.connect import ask_once, server_factory
 from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.link import NEAR_S
@@ -32,6 +30,8 @@ from xscore.extensions.shared.server import (
     parse_server_url,
 )
 from xscore.extensions.shared.team.team_key import OtherKey, RowPlace, TeamKey
+from xscore.extensions.transfer.saved_records import SavedMemory, saved_memory
+from xscore.extensions.transfer.transfer_keys import parse_transfer_key
 from xscore.pipeline.parts import SESSION_BUFFER
 from xscore.platform import database
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
@@ -85,7 +85,7 @@ class SessionBuffer:
                 hint="Set shared.url to redis://HOST, or unset shared.session_key.",
             )
         require_extra("team", "cryptography", purpose="shared.session_key")
-        key = parse_exchange_key(
+        key = parse_transfer_key(
             settings.session_key.reveal(),
             where="XSCORE_SHARED_SESSION_KEY (shared.session_key)",
             hint=KEY_HINT,

@@ -6,7 +6,7 @@ import asyncio
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.extensions.shared.connect import shared_server_name
 from xscore.extensions.shared.team.session_buffer import KEY_HINT, SessionBuffer, take_session
 from xscore.platform.errors import UsageError

@@ -9,12 +9,12 @@ import secrets
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import read_settings
 from xscore.cli.options import DRY_RUN
-from xscore.extensions.exchange.exchange_keys import KEY_BYTES
+from xscore.cli.settings_and_store import read_settings
 from xscore.extensions.shared.team.address import admin_address
 from xscore.extensions.shared.team.retention import remove_unused
 from xscore.extensions.shared.team.setup import JudgmentTables, apply_setup, setup_sql
+from xscore.extensions.transfer.transfer_keys import KEY_BYTES
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted
 

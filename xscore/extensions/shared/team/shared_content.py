@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.exchange.saved_records import NO_FACTS, SavedMemory, saved_memory
+from xscore.extensions.transfer.saved_records import NO_FACTS, SavedMemory, saved_memory
 from xscore.records.memory import (
     TEAM_ORIGIN,
     Citation,

@@ -1,8 +1,8 @@
 """Synchronise a store with its team, as `xscore shared sync` does; `turn_sync` does it in a turn.
 
-An exchange starts with what the store has to send, runs in a thread, and ends by writing
-what was pulled, with how far it is, in one transaction. Trade-off: an exchange that is
-begun twice at once, by two processes, is done twice; the later one finds nothing to do.
+A sync starts with what the store has to send, runs in a thread, and ends by writing what was
+pulled, with how far it is, in one transaction. Trade-off: a sync that is begun twice at once, by
+two processes, is done twice; the later one finds nothing to do.
 """
 
 from sqlite3 import Connection
@@ -11,13 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.shared.team.address import TeamAddress, memories_address
-from xscore.extensions.shared.team.exchange_with_team import (
-    ExchangeRequest,
-    ExchangeResult,
-    RunningRequest,
-    exchange,
-    project_digest,
-)
 from xscore.extensions.shared.team.incoming import Arrivals, Incoming, apply_incoming
 from xscore.extensions.shared.team.membership import (
     COMMAND_S,
@@ -30,6 +23,13 @@ from xscore.extensions.shared.team.outgoing import (
     Outgoing,
     newest_event,
     read_outgoing,
+)
+from xscore.extensions.shared.team.server_sync import (
+    RunningRequest,
+    TeamSyncRequest,
+    TeamSyncResult,
+    project_digest,
+    sync_with_server,
 )
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
@@ -44,7 +44,7 @@ from xscore.store.other_places import is_followed
 from xscore.store.store import Store
 
 FITS_A_TURN_S = 0.3
-"""An exchange that takes longer is left to a process beside the turns, the next time."""
+"""A sync that takes longer is left to a process beside the turns, the next time."""
 
 
 class TeamSync(Struct, frozen=True, kw_only=True):
@@ -66,23 +66,23 @@ class TeamSync(Struct, frozen=True, kw_only=True):
     """Why nothing was done; empty: it was."""
 
 
-class BegunExchange(Struct, frozen=True):
-    """An exchange that is under way."""
+class BegunSync(Struct, frozen=True):
+    """A sync that is under way."""
 
     membership: Membership
-    request: ExchangeRequest
-    running: RunningRequest[ExchangeResult]
+    request: TeamSyncRequest
+    running: RunningRequest[TeamSyncResult]
 
-    def wait(self, timeout_s: float) -> ExchangeResult:
+    def wait(self, timeout_s: float) -> TeamSyncResult:
         """Return the answer. Raises SharedUnavailable where none comes in time, and what the
-        exchange raised."""
+        request raised."""
         return self.running.wait(timeout_s, name=self.request.address.name)
 
     def finish(
-        self, store: Store, settings: SharedSettings, result: ExchangeResult
+        self, store: Store, settings: SharedSettings, result: TeamSyncResult
     ) -> TeamSync:
         """Write what was pulled into the store, and note how far it is."""
-        return _finish_exchange(store, settings, self, result)
+        return _finish_sync(store, settings, self, result)
 
 
 def team_server_name(address: TeamAddress, repository: str) -> str:
@@ -104,9 +104,9 @@ def required_membership(store: Store) -> Membership:
 def synchronise(
     store: Store, settings: SharedSettings, *, everything: bool = False
 ) -> TeamSync:
-    """Exchange with the server now.
+    """Synchronise with the server now.
 
-    everything: take all entries again, and compare one's own.
+    everything: pull all entries again, and compare one's own.
     Raises SharedUnavailable, UsageError, NothingMatched, StoreError.
     """
     membership = required_membership(store)
@@ -117,11 +117,11 @@ def synchronise(
         )
     if everything:
         membership = replace(membership, epoch="", version=0, event=-1)
-    begun = begin_exchange(store, settings, membership)
+    begun = begin_sync(store, settings, membership)
     result = begun.wait(COMMAND_S)
     done = begun.finish(store, settings, result)
-    if result.taken.lacks_own and settings.memories == "write":
-        begun = begin_exchange(store, settings, required_membership(store))
+    if result.pulled.lacks_own and settings.memories == "write":
+        begun = begin_sync(store, settings, required_membership(store))
         repeated = begun.finish(store, settings, begun.wait(COMMAND_S))
         done = replace(done, sent=done.sent + repeated.sent)
     return done
@@ -144,11 +144,9 @@ def send_marked(store: Store, settings: SharedSettings) -> None:
     synchronise(store, settings)
 
 
-def begin_exchange(
-    store: Store, settings: SharedSettings, membership: Membership
-) -> BegunExchange:
-    """Begin to exchange what the store has to send for what is new. Raises UsageError."""
-    # Of kinds that were not taken before, everything is new.
+def begin_sync(store: Store, settings: SharedSettings, membership: Membership) -> BegunSync:
+    """Begin to send what the store has to send, and to pull what is new. Raises UsageError."""
+    # Of kinds that were not pulled before, everything is new.
     if membership.kinds != settings.kinds:
         membership = replace(membership, epoch="", version=0)
     address = memories_address(settings)
@@ -156,7 +154,7 @@ def begin_exchange(
     if has_news(store.connection, settings, membership):
         with database.read_snapshot(store.connection):
             outgoing = read_outgoing(store.connection, membership, kinds=settings.kinds)
-    request = ExchangeRequest(
+    request = TeamSyncRequest(
         address=address,
         key=team_key(settings),
         repository=membership.repository,
@@ -166,11 +164,11 @@ def begin_exchange(
         is_first=not membership.synced_at,
         outgoing=outgoing,
     )
-    return BegunExchange(membership, request, RunningRequest(lambda: exchange(request)))
+    return BegunSync(membership, request, RunningRequest(lambda: sync_with_server(request)))
 
 
-def _finish_exchange(
-    store: Store, settings: SharedSettings, begun: BegunExchange, result: ExchangeResult
+def _finish_sync(
+    store: Store, settings: SharedSettings, begun: BegunSync, result: TeamSyncResult
 ) -> TeamSync:
     now = store.clock()
     connection = store.connection
@@ -180,7 +178,7 @@ def _finish_exchange(
             raise NothingMatched("the repository has left its team in the meantime", hint="")
         event = _compared_until(connection, membership, begun)
         if begun.request.outgoing is not None:
-            note_checkpoints_erased(connection, begun.request.outgoing.checkpoints_taken_back)
+            note_checkpoints_erased(connection, begun.request.outgoing.retracted_checkpoints)
         arrivals = apply_incoming(
             store,
             _of_others(connection, result),
@@ -192,7 +190,7 @@ def _finish_exchange(
         # The exchange's own events are no news; what was stated during it stays one.
         if event is None:
             event = newest_event(connection)
-        if result.taken.lacks_own:
+        if result.pulled.lacks_own:
             event = -1
         write_membership(
             connection,
@@ -201,7 +199,7 @@ def _finish_exchange(
                 organisation=result.greeting.organisation,
                 member=result.greeting.member,
                 epoch=result.greeting.epoch,
-                version=result.taken.version,
+                version=result.pulled.version,
                 event=event,
                 kinds=settings.kinds,
                 synced_at=now,
@@ -220,7 +218,7 @@ def _finish_exchange(
 
 
 def _compared_until(
-    connection: Connection, membership: Membership, begun: BegunExchange
+    connection: Connection, membership: Membership, begun: BegunSync
 ) -> int | None:
     """Return up to which event the server has what was stated here; None: up to now."""
     outgoing = begun.request.outgoing
@@ -230,11 +228,11 @@ def _compared_until(
     return None
 
 
-def _of_others(connection: Connection, result: ExchangeResult) -> list[Incoming]:
+def _of_others(connection: Connection, result: TeamSyncResult) -> list[Incoming]:
     """Leave out what this store itself has sent, and has."""
     member = result.greeting.member
     entries: list[Incoming] = []
-    for entry in result.taken.entries:
+    for entry in result.pulled.entries:
         if entry.member != member or not _is_here(connection, entry):
             entries.append(entry)
     return entries
@@ -255,19 +253,19 @@ def _check_citations(store: Store, *, now: float) -> None:
 
 
 def _report(
-    repository: str, begun: BegunExchange, result: ExchangeResult, arrivals: Arrivals
+    repository: str, begun: BegunSync, result: TeamSyncResult, arrivals: Arrivals
 ) -> TeamSync:
     outgoing = begun.request.outgoing
     return TeamSync(
         repository=repository,
         sent=result.sent.count,
-        taken_back=result.sent.taken_back,
+        taken_back=result.sent.retracted,
         added=arrivals.added,
         changed=arrivals.changed,
         removed=arrivals.removed,
         checkpoints=arrivals.checkpoints,
         forgotten=arrivals.forgotten,
-        skipped=result.taken.unreadable,
+        skipped=result.pulled.unreadable,
         too_long=outgoing.too_long if outgoing is not None else 0,
         took_s=result.took_s,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from xscore.extensions.exchange.exchange_keys import exchange_key
+from xscore.extensions.transfer.transfer_keys import transfer_key
 from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.settings.model import SharedSettings
 
@@ -110,7 +110,7 @@ def _derived(secret: bytes, purpose: bytes) -> bytes:
 def team_key(settings: SharedSettings) -> TeamKey:
     """Return the key of these settings. Raises UsageError where there is none, or a weak one."""
     path: Path | None = settings.key_file
-    key = exchange_key(
+    key = transfer_key(
         settings.key.reveal(), path, where="XSCORE_SHARED_KEY (shared.key)", hint=KEY_HINT
     )
     if key is None:

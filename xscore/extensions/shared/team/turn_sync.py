@@ -27,7 +27,7 @@ from xscore.extensions.shared.team.membership import (
     read_membership,
     write_membership,
 )
-from xscore.pipeline.parts import TEAM_SYNC, TurnExchange
+from xscore.pipeline.parts import TEAM_SYNC, TurnSyncResult
 from xscore.platform import database
 from xscore.platform.errors import (
     NothingMatched,
@@ -43,7 +43,7 @@ from xscore.settings.model import SharedSettings
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.extensions.shared.team.sync import BegunExchange
+    from xscore.extensions.shared.team.sync import BegunSync
 
 WAIT_S = 0.03
 """What a turn waits at most, after its own work, for the server's answer."""
@@ -58,35 +58,39 @@ _AS_OF = "the team's memories are as of the last exchange"
 
 
 @implements(TEAM_SYNC)
-def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], TurnExchange]:
+def begin_turn_sync(settings: Settings, *, store: Store) -> Callable[[], TurnSyncResult]:
     """Begin an exchange for a turn; return what takes its result and says what was wrong."""
     membership = read_membership(store.connection)
     if membership is None:
-        return TurnExchange
+        return _nothing_to_sync
     if membership.problem:
         return _with_warning(_taken_problem(store))
     if not _is_due(store, settings.shared, membership):
-        return TurnExchange
+        return _nothing_to_sync
     is_for_process = membership.is_slow or membership.failures
     if is_for_process or not _is_worth_its_import(store, membership):
         return lambda: _left_to_process(store, settings.shared, is_slow=False)
     # Few turns exchange themselves.
-    from xscore.extensions.shared.team.sync import begin_exchange
+    from xscore.extensions.shared.team.sync import begin_sync
 
     try:
-        begun = begin_exchange(store, settings.shared, membership)
+        begun = begin_sync(store, settings.shared, membership)
     except UsageError as error:
         return _with_warning(f"the team's memories: {error.message}")
     began = time.time()
 
-    def finish() -> TurnExchange:
+    def finish() -> TurnSyncResult:
         return _finish_turn(store, settings.shared, begun, began=began)
 
     return finish
 
 
-def _with_warning(warning: str) -> Callable[[], TurnExchange]:
-    return lambda: TurnExchange(warning=warning)
+def _nothing_to_sync() -> TurnSyncResult:
+    return TurnSyncResult()
+
+
+def _with_warning(warning: str) -> Callable[[], TurnSyncResult]:
+    return lambda: TurnSyncResult(warning=warning)
 
 
 def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
@@ -108,10 +112,10 @@ def _is_worth_its_import(store: Store, membership: Membership) -> bool:
 
 def _left_to_process(
     store: Store, settings: SharedSettings, *, is_slow: bool, call: ServerCall | None = None
-) -> TurnExchange:
+) -> TurnSyncResult:
     """Have a process exchange once the turn is over. call: what the turn itself has asked."""
     start = partial(_sync_beside, store, settings, is_slow=is_slow)
-    return TurnExchange(call=call, at_end=start)
+    return TurnSyncResult(call=call, at_end=start)
 
 
 def _taken_problem(store: Store) -> str:
@@ -139,8 +143,8 @@ def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> st
 
 
 def _finish_turn(
-    store: Store, settings: SharedSettings, begun: "BegunExchange", *, began: float
-) -> TurnExchange:
+    store: Store, settings: SharedSettings, begun: "BegunSync", *, began: float
+) -> TurnSyncResult:
     """Take what has come, or leave the exchange to a process. began: Unix seconds."""
     address = begun.request.address
     call = ServerCall(
@@ -152,23 +156,23 @@ def _finish_turn(
     )
     try:
         result = begun.wait(WAIT_S)
-        if len(result.taken.entries) > MOST_IN_TURN:
+        if len(result.pulled.entries) > MOST_IN_TURN:
             return _left_to_process(store, settings, is_slow=False, call=call)
         sync = begun.finish(store, settings, result)
     except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
         if begun.running.is_under_way:
             call = replace(call, duration_s=time.time() - began, error="late")
-            return TurnExchange(call=call, at_end=partial(_end_late, store, settings, begun))
+            return TurnSyncResult(call=call, at_end=partial(_end_late, store, settings, begun))
         note_failure(store)
-        return TurnExchange(
+        return TurnSyncResult(
             warning=f"{_AS_OF}: {error.message}", call=replace(call, error=error.kind)
         )
     skipped = [f"{counted(n, 'memory', 'memories')} {why}" for why, n in sync.skipped.items()]
     warning = f"skipped from the team: {', '.join(skipped)}" if skipped else ""
-    return TurnExchange(warning=warning, call=replace(call, duration_s=sync.took_s))
+    return TurnSyncResult(warning=warning, call=replace(call, duration_s=sync.took_s))
 
 
-def _end_late(store: Store, settings: SharedSettings, begun: "BegunExchange") -> str:
+def _end_late(store: Store, settings: SharedSettings, begun: "BegunSync") -> str:
     """Look once more, now that the turn is over; return a warning, or nothing."""
     if begun.running.is_under_way:
         # Too late may be the server's doing or this machine's: the process finds out.
@@ -177,7 +181,7 @@ def _end_late(store: Store, settings: SharedSettings, begun: "BegunExchange") ->
     with suppress(StoreError):
         try:
             result = begun.wait(0)
-            if result.taken.entries:
+            if result.pulled.entries:
                 return _sync_beside(store, settings, is_slow=True)
             begun.finish(store, settings, result)
         except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:

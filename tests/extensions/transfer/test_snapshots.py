@@ -5,17 +5,17 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.exchange.filled_store import fill
+from tests.extensions.transfer.filled_store import fill
 from tests.statements import decide, say
 from tests.store.conftest import function, put
 from tests.store.generated_secrets import SECRET
-from xscore.extensions.exchange.snapshots import (
+from xscore.extensions.privacy import erasure
+from xscore.extensions.transfer.snapshots import (
     import_snapshot,
     restore_snapshot,
     snapshot_file,
     take_snapshot,
 )
-from xscore.extensions.privacy import erasure
 from xscore.platform.errors import UsageError
 from xscore.records.memory import MemorySource, MemoryStatus, Relation
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id

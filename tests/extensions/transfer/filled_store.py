@@ -7,7 +7,7 @@ import msgspec
 from tests.statements import decide
 from tests.store.conftest import function
 from tests.store.recorded_turns import begin, finish
-from xscore.extensions.exchange.memory_lines import exported_memories
+from xscore.extensions.transfer.memory_lines import exported_memories
 from xscore.platform import database
 from xscore.records.turn import Turn
 from xscore.store import failures, memory_writer

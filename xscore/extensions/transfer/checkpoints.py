@@ -6,10 +6,10 @@
 import click
 
 from xscore.cli.flags import Flags, command
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN
 from xscore.cli.phrases import format_age, format_branch
 from xscore.cli.session import current_session
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched
 from xscore.platform.text import counted, escape_controls, one_line

@@ -21,7 +21,14 @@ from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.collecting import CHUNK, ResultCollector
 from xscore.extensions.batch.job_context import BatchLedger, JobContext, job_lease
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.records import PURPOSES, Batch, BatchState, JobStatus, VendorBatch
+from xscore.extensions.batch.records import (
+    PURPOSES,
+    Batch,
+    JobStatus,
+    StoredBatchState,
+    VendorBatch,
+    VendorBatchState,
+)
 from xscore.extensions.batch.sending import BatchSender
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
@@ -44,7 +51,7 @@ LISTING_DELAY_S = 60.0
 NEVER_CREATED = "the vendor never received it"
 ABANDONED = "given up as lost, and charged at its upper bound"
 BUSY_ELSEWHERE = "another process is working on this job right now"
-RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
+RUNNING = (VendorBatchState.WORKING, VendorBatchState.CANCELLING)
 
 
 async def advance_job(
@@ -132,7 +139,7 @@ def _unusable(context: JobContext, error: ProviderError | UsageError) -> JobStat
 async def _run_to_rest(run: "_JobPass") -> JobStatus:
     """Repeat the pass while something changes, and end the job if nothing is left of it."""
     context = run.context
-    while await run.moves():
+    while await run.step_all():
         continue
     with context.transaction() as opened:
         batch_rows.end_job_if_done(opened, context.job.id, at=context.clock())
@@ -175,13 +182,15 @@ async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) 
     """Ask for the status of a job's batches, and return the job's; it reports a failing host."""
     problem = ""
     batches = batch_rows.read_batches(store.connection, job.id, only_open=True)
-    if created := [batch for batch in batches if batch.state == "created"]:
+    if created := [batch for batch in batches if batch.state is StoredBatchState.CREATED]:
         try:
             async with aclosing(batch_host_of_job(store, settings, job)) as host:
                 for batch in created:
-                    seen = await host.look(batch.vendor_id)
+                    vendor_batch = await host.look(batch.vendor_id)
                     with database.transaction(store.connection) as connection:
-                        batch_rows.record_status(connection, batch, seen, at=store.clock())
+                        batch_rows.record_status(
+                            connection, batch, vendor_batch, at=store.clock()
+                        )
         except (ProviderError, UsageError) as error:
             problem = join_sentences(error.message, error.hint)
     return replace(job_status(store.connection, job.id), problem=problem)
@@ -207,20 +216,20 @@ async def _recognised(
 
     Raises UnreadableResponse where no id among a candidate's results can be read: it may be ours.
     """
-    for seen in candidates:
-        if seen.state is not BatchState.ENDED:
+    for vendor_batch in candidates:
+        if vendor_batch.state is not VendorBatchState.ENDED:
             continue
-        async with aclosing(host.results(seen, model=model)) as results:
+        async with aclosing(host.results(vendor_batch, model=model)) as results:
             ids = 0
             async for result in results:
                 ids += bool(result.custom_id)
                 if of := batch_rows.parse_custom_id(result.custom_id):
                     if of[0] == batch.mark:
-                        return seen
+                        return vendor_batch
                     break  # another batch of xscore's
-        if seen.requests and not ids:
+        if vendor_batch.requests and not ids:
             raise UnreadableResponse(
-                f"batch {seen.vendor_id} may be ours, but none of its results can be read",
+                f"batch {vendor_batch.vendor_id} may be ours, but none of its results can be read",
                 hint="The next `xscore batch collect` tries again.",
             )
     return None
@@ -247,7 +256,7 @@ class _JobPass(Struct):
     """Batches to skip in the rest of this pass."""
     running: set[int] = field(default_factory=set)
 
-    async def moves(self) -> bool:
+    async def step_all(self) -> bool:
         """Advance every batch by one step, and send another; False: nothing changed."""
         context = self.context
         with context.transaction() as connection:
@@ -273,16 +282,16 @@ class _JobPass(Struct):
         is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(
             self.skipped
         )
-        way_out = ""
+        forget_hint = ""
         if is_lost:
             cancel = f"`xscore batch cancel {context.job.id} --forget`"
-            way_out = f"{cancel} gives up the batches that it cannot account for"
+            forget_hint = f"{cancel} gives up the batches that it cannot account for"
         if status.planned:
             status = replace(
                 status, held_back=self.sender.held_back, over_budget=self.sender.over_budget
             )
         if worst is not None:
-            problem = join_sentences(worst.message, worst.hint, way_out)
+            problem = join_sentences(worst.message, worst.hint, forget_hint)
             status = replace(status, problem=problem, is_unusable=worst.stops_run)
         return replace(status, remarks=(*repaired, *self.collector.unmatched_in_words()))
 
@@ -304,10 +313,10 @@ class _JobPass(Struct):
 
     async def _step(self, batch: Batch) -> bool:
         match batch.state:
-            case "marked":
+            case StoredBatchState.MARKED:
                 return await self._find_marked(batch)
-            case "created":
-                return await self._look(batch)
+            case StoredBatchState.CREATED:
+                return await self._poll(batch)
             case _:
                 return await self._collect(batch, await self.host.look(batch.vendor_id))
 
@@ -318,26 +327,28 @@ class _JobPass(Struct):
         listed = await self.host.find(
             mark=batch.mark, since=batch.marked_at, requests=batch.requests
         )
-        ours = next((seen for seen in listed if seen.mark == batch.mark), None)
+        ours = next(
+            (vendor_batch for vendor_batch in listed if vendor_batch.mark == batch.mark), None
+        )
         may_be_ours = False
         # The vendor keeps no mark: any batch of this size that no job here knows may be ours.
         if ours is None:
             known_ids = batch_rows.known_vendor_ids(context.connection)
-            strange = []
-            for seen in listed:
-                if not seen.mark and seen.vendor_id not in known_ids:
-                    strange.append(seen.vendor_id)
-            candidates = [await self.host.look(vendor_id) for vendor_id in strange]
+            unknown_ids = []
+            for vendor_batch in listed:
+                if not vendor_batch.mark and vendor_batch.vendor_id not in known_ids:
+                    unknown_ids.append(vendor_batch.vendor_id)
+            candidates = [await self.host.look(vendor_id) for vendor_id in unknown_ids]
             ours = await _recognised(
                 self.host, batch, candidates, model=context.job.recipe.model.name
             )
             # It has no results to tell by yet.
-            may_be_ours = any(seen.state in RUNNING for seen in candidates)
+            may_be_ours = any(vendor_batch.state in RUNNING for vendor_batch in candidates)
         if ours is not None:
             with context.transaction() as connection:
                 batch_rows.record_created(connection, batch, ours)
             return True
-        # From when `create` began.
+        # `marked_at` is when `create` began, so its timeout counts too.
         may_appear_s = self.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S
         if may_be_ours or context.clock() - batch.marked_at < may_appear_s:
             self.skipped.add(batch.number)
@@ -346,32 +357,37 @@ class _JobPass(Struct):
             batch_rows.fail_batch(connection, batch, NEVER_CREATED, counts=False)
         return True
 
-    async def _look(self, batch: Batch) -> bool:
+    async def _poll(self, batch: Batch) -> bool:
         context = self.context
-        seen = await self.host.look(batch.vendor_id)
-        if seen.state in RUNNING:
+        vendor_batch = await self.host.look(batch.vendor_id)
+        if vendor_batch.state in RUNNING:
             self.running.add(batch.number)
-        if context.job.stopped_at is not None and seen.state is BatchState.WORKING:
-            seen = await self.host.cancel(batch.vendor_id)
+        if (
+            context.job.stopped_at is not None
+            and vendor_batch.state is VendorBatchState.WORKING
+        ):
+            vendor_batch = await self.host.cancel(batch.vendor_id)
         now = context.clock()
         with context.transaction() as connection:
-            batch = batch_rows.record_status(connection, batch, seen, at=now)
+            batch = batch_rows.record_status(connection, batch, vendor_batch, at=now)
             context.ledger.renew(connection, batch.mark, now=now)
-            if seen.state is BatchState.ENDED:
-                batch = batch_rows.move_batch(connection, batch, "ended")
-            elif seen.state is BatchState.FAILED:
-                queue = batch_rows.QUEUE_FULL if seen.is_queue_full else ""
-                problem = queue + (seen.problem or "it failed at the vendor")
-                batch_rows.fail_batch(connection, batch, problem, counts=not seen.is_queue_full)
-        if seen.state is BatchState.ENDED:
-            return await self._collect(batch, seen)
-        if seen.state is BatchState.FAILED:
+            if vendor_batch.state is VendorBatchState.ENDED:
+                batch = batch_rows.move_batch(connection, batch, StoredBatchState.ENDED)
+            elif vendor_batch.state is VendorBatchState.FAILED:
+                queue = batch_rows.QUEUE_FULL if vendor_batch.is_queue_full else ""
+                problem = queue + (vendor_batch.problem or "it failed at the vendor")
+                batch_rows.fail_batch(
+                    connection, batch, problem, counts=not vendor_batch.is_queue_full
+                )
+        if vendor_batch.state is VendorBatchState.ENDED:
+            return await self._collect(batch, vendor_batch)
+        if vendor_batch.state is VendorBatchState.FAILED:
             self.sends = False  # the next pass tries again
             return True
         self.skipped.add(batch.number)
         return False
 
-    async def _collect(self, batch: Batch, seen: VendorBatch) -> bool:
-        await self.collector.collect(batch, seen)
+    async def _collect(self, batch: Batch, vendor_batch: VendorBatch) -> bool:
+        await self.collector.collect(batch, vendor_batch)
         self.note(f"batch {batch.number} is in")
         return True

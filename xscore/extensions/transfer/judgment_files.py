@@ -20,9 +20,8 @@ from xscore.cache.judgment_store import insert_judgments, keep_untrusted
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import JudgmentKey
 from xscore.cache.prune import find_judge_keys, judge_names, judged_turns
-from xscore.extensions.exchange.exchange_keys import ExchangeKey
-from xscore.extensions.exchange.older_files import is_judgments_line, upgrade_file
-from xscore.extensions.exchange.saved_files import (
+from xscore.extensions.transfer.older_files import is_judgments_line, upgrade_file
+from xscore.extensions.transfer.saved_files import (
     Contents,
     SavedFile,
     decode_file,
@@ -30,7 +29,8 @@ from xscore.extensions.exchange.saved_files import (
     is_signed_with,
     read_records,
 )
-from xscore.extensions.exchange.saved_records import SavedJudgment
+from xscore.extensions.transfer.saved_records import SavedJudgment
+from xscore.extensions.transfer.transfer_keys import TransferKey
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.platform.files import is_there, read_input_file, write_atomically
@@ -63,7 +63,7 @@ _JUDGMENTS_OF_TURN = """
 """
 
 
-def read_export(path: Path, key: ExchangeKey | None) -> SavedFile:
+def read_export(path: Path, key: TransferKey | None) -> SavedFile:
     """Return a file signed with this key and unchanged since; without a key, any file of judgments.
 
     Raises StoreUntrusted with the reason, UsageError for what is not a file of judgments.
@@ -107,7 +107,7 @@ def may_replace_export(path: Path) -> bool:
     return bool(file.header.signature)
 
 
-def _max_rows(key: ExchangeKey | None) -> int:
+def _max_rows(key: TransferKey | None) -> int:
     if key is None:
         return MAX_UNTRUSTED_ROWS
     return MAX_ROWS
@@ -146,7 +146,7 @@ class JudgmentImport(Struct):
 def export_judgments(
     connection: Connection,
     path: Path,
-    key: ExchangeKey,
+    key: TransferKey,
     *,
     judges: Sequence[str] = (),
     since: float = 0.0,
@@ -213,7 +213,7 @@ def _rows(
 
 
 def import_judgments(
-    connection: Connection, path: Path, key: ExchangeKey | None, *, dry_run: bool = False
+    connection: Connection, path: Path, key: TransferKey | None, *, dry_run: bool = False
 ) -> JudgmentImport:
     """Import the judgments of a file signed with this key; without a key, quarantine the scores of
     any export.
@@ -274,7 +274,7 @@ def _keep(
     return len(rows)
 
 
-def _read_rows(file: SavedFile, key: ExchangeKey | None) -> Iterator[SavedJudgment]:
+def _read_rows(file: SavedFile, key: TransferKey | None) -> Iterator[SavedJudgment]:
     """Yield the rows, each checked. Raises UsageError for a value that no judgment has, and for too
     many rows."""
     max_rows = _max_rows(key)

@@ -6,21 +6,21 @@ from sqlite3 import Connection
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.exchange.filled_store import fill
+from tests.extensions.transfer.filled_store import fill
 from xscore.cache.judgment_store import count_untrusted
-from xscore.extensions.exchange import judgment_files
-from xscore.extensions.exchange.exchange_keys import ExchangeKey
-from xscore.extensions.exchange.judgment_files import import_judgments, may_replace_export
-from xscore.extensions.exchange.memory_lines import import_lines
-from xscore.extensions.exchange.snapshots import import_snapshot, take_snapshot
+from xscore.extensions.transfer import judgment_files
+from xscore.extensions.transfer.judgment_files import import_judgments, may_replace_export
+from xscore.extensions.transfer.memory_lines import import_lines
+from xscore.extensions.transfer.snapshots import import_snapshot, take_snapshot
+from xscore.extensions.transfer.transfer_keys import TransferKey
 from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.records.memory import MemorySource
 from xscore.store.store import Store
 
 OLDER = Path(__file__).with_name("older")
-KEY = ExchangeKey(bytes(range(32)))
+KEY = TransferKey(bytes(range(32)))
 """Signed the judgments; its bytes are also the secret of the store that signed the snapshot."""
-OTHER = ExchangeKey(bytes(range(1, 33)))
+OTHER = TransferKey(bytes(range(1, 33)))
 
 
 def older(name: str, folder: Path, *, without: bytes = b"", instead: bytes = b"") -> Path:

@@ -20,14 +20,14 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from xscore.extensions.exchange.exchange_keys import ExchangeKey
-from xscore.extensions.exchange.saved_records import (
+from xscore.extensions.transfer.saved_records import (
     MEMORY_SCHEMA,
     SavedJudgment,
     SavedMemory,
     SavedRecord,
     SnapshotRecord,
 )
+from xscore.extensions.transfer.transfer_keys import TransferKey
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import (
     decode_line,
@@ -122,7 +122,7 @@ def file_header(holds: Contents, *, signer: str = "", signature: str = "") -> Fi
 
 
 def encode_file(
-    holds: Contents, records: Iterable[SavedRecord], key: ExchangeKey | None = None
+    holds: Contents, records: Iterable[SavedRecord], key: TransferKey | None = None
 ) -> bytes:
     """Return a file of these records, signed with the key if there is one."""
     encode = msgspec.json.Encoder().encode
@@ -133,14 +133,14 @@ def encode_file(
     return join_file(holds, "".join(lines).encode(), key)
 
 
-def encode_packed(holds: Contents, lines: Iterable[bytes], key: ExchangeKey | None) -> bytes:
+def encode_packed(holds: Contents, lines: Iterable[bytes], key: TransferKey | None) -> bytes:
     """Return a file of these lines, packed one by one, so that they are never in memory at once."""
     packer = zlib.compressobj()
     packed = [packer.compress(line + b"\n") for line in lines]
     return join_file(holds, b"".join([*packed, packer.flush()]), key)
 
 
-def join_file(holds: Contents, body: bytes, key: ExchangeKey | None) -> bytes:
+def join_file(holds: Contents, body: bytes, key: TransferKey | None) -> bytes:
     """Return a file: the first line, signed with the key if there is one, then the body."""
     header = file_header(holds)
     if key is not None:
@@ -207,7 +207,7 @@ def first_value(first_line: bytes) -> dict[str, object]:
     return {}
 
 
-def is_signed_with(file: SavedFile, key: ExchangeKey) -> bool:
+def is_signed_with(file: SavedFile, key: TransferKey) -> bool:
     """Whether this key signed the file and no byte of it has changed since."""
     if msgspec.json.encode(file.header) != file.first_line:
         # It means the same, but we never wrote it like that.
@@ -216,7 +216,7 @@ def is_signed_with(file: SavedFile, key: ExchangeKey) -> bool:
     return hmac.compare_digest(signature, file.header.signature)
 
 
-def _signature(header: FileHeader, body: bytes, key: ExchangeKey) -> str:
+def _signature(header: FileHeader, body: bytes, key: TransferKey) -> str:
     mac = hmac.new(key.secret, _PURPOSE, hashlib.sha256)
     mac.update(msgspec.json.encode(replace(header, signature="")) + b"\n")
     mac.update(body)

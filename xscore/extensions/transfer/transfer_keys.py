@@ -24,13 +24,13 @@ NEW_KEY_HINT = (
 )
 
 
-class ExchangeKey(Struct, frozen=True):
+class TransferKey(Struct, frozen=True):
     """A key, and a displayable name for it."""
 
     secret: bytes
 
     def __repr__(self) -> str:
-        return f"ExchangeKey({self.id})"
+        return f"TransferKey({self.id})"
 
     @property
     def id(self) -> str:
@@ -38,7 +38,7 @@ class ExchangeKey(Struct, frozen=True):
         return hashlib.blake2b(self.secret, digest_size=8, person=b"xscore-cache").hexdigest()
 
 
-def parse_exchange_key(text: str, *, where: str, hint: str = NEW_KEY_HINT) -> ExchangeKey:
+def parse_transfer_key(text: str, *, where: str, hint: str = NEW_KEY_HINT) -> TransferKey:
     """Read a key, 32 random bytes or more as hex. hint: where to get one, for errors.
 
     Raises UsageError; the message never shows the text.
@@ -53,16 +53,16 @@ def parse_exchange_key(text: str, *, where: str, hint: str = NEW_KEY_HINT) -> Ex
         )
     if len(set(secret)) < _DISTINCT:
         raise UsageError(f"{where} is not a key: its bytes are not random", hint=hint)
-    return ExchangeKey(secret)
+    return TransferKey(secret)
 
 
-def exchange_key(
+def transfer_key(
     text: str,
     path: Path | None,
     *,
     where: str = "XSCORE_CACHE_KEY (cache.key)",
     hint: str = NEW_KEY_HINT,
-) -> ExchangeKey | None:
+) -> TransferKey | None:
     """Return the key in force: from the named file, else the text; None without either.
 
     where: the setting that holds the text; hint: where to get a key; both for errors.
@@ -70,9 +70,9 @@ def exchange_key(
     """
     if path is not None:
         content = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=hint, private=True)
-        return parse_exchange_key(
+        return parse_transfer_key(
             content.decode("ascii", "replace"), where=str(path), hint=hint
         )
     if text.strip():
-        return parse_exchange_key(text, where=where, hint=hint)
+        return parse_transfer_key(text, where=where, hint=hint)
     return None

@@ -17,32 +17,32 @@ from msgspec.structs import replace
 from xscore.cli.flags import Flags, command
 from xscore.cli.memory import CHOICE, choice_of, is_narrow
 from xscore.cli.memory_text import describe_redactions
-from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, FILE, YES, option, period_s
+from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.terminal import Terminal, print_json
-from xscore.extensions.exchange import judgment_files
-from xscore.extensions.exchange.exchange_keys import (
-    KEY_BYTES,
-    NEW_KEY_HINT,
-    ExchangeKey,
-    exchange_key,
-    parse_exchange_key,
-)
-from xscore.extensions.exchange.judgment_files import USE_ITS_KEY
-from xscore.extensions.exchange.memory_lines import (
+from xscore.extensions.transfer import judgment_files
+from xscore.extensions.transfer.judgment_files import USE_ITS_KEY
+from xscore.extensions.transfer.memory_lines import (
     MAX_IMPORT_BYTES,
     MOST_NAMED,
     MemoryImport,
     exported_memories,
     import_lines,
 )
-from xscore.extensions.exchange.saved_files import Contents, encode_file
-from xscore.extensions.exchange.saved_records import SavedMemory
-from xscore.extensions.exchange.snapshots import (
+from xscore.extensions.transfer.saved_files import Contents, encode_file
+from xscore.extensions.transfer.saved_records import SavedMemory
+from xscore.extensions.transfer.snapshots import (
     SnapshotRestored,
     import_snapshot,
     snapshot_file,
     take_snapshot,
+)
+from xscore.extensions.transfer.transfer_keys import (
+    KEY_BYTES,
+    NEW_KEY_HINT,
+    TransferKey,
+    parse_transfer_key,
+    transfer_key,
 )
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
@@ -59,7 +59,7 @@ KEY_FILE = [
         metavar="FILE",
         type=FILE,
         sets="cache.key_file",
-        help="Holds the key your machines share; else XSCORE_CACHE_KEY.",
+        help="Holds the key your machines share; otherwise XSCORE_CACHE_KEY is used.",
     )
 ]
 JUDGMENTS_FILE = click.argument("file", metavar="FILE", type=FILE)
@@ -74,16 +74,16 @@ def print_new_key(flags: Flags) -> None:
     Anyone with it can make every machine that holds it believe any score.
     """
     key = secrets.token_hex(KEY_BYTES)
-    name = parse_exchange_key(key, where="the new key").id
+    name = parse_transfer_key(key, where="the new key").id
     flags.terminal.print_result({"key": key, "id": name}, key)
     flags.terminal.note(
         f"a new key, {name}; it is stored nowhere: put it into XSCORE_CACHE_KEY on each machine"
     )
 
 
-def _configured_exchange_key(flags: Flags) -> ExchangeKey | None:
+def _configured_transfer_key(flags: Flags) -> TransferKey | None:
     cache = read_settings(flags).settings.cache
-    return exchange_key(cache.key.reveal(), cache.key_file)
+    return transfer_key(cache.key.reveal(), cache.key_file)
 
 
 @command(KEY_FILE, YES)
@@ -115,7 +115,7 @@ def export_judgments(
     Judgments of your own layer stay in your own store. `xscore store import` reads it where the key
     is the same.
     """
-    key = _configured_exchange_key(flags)
+    key = _configured_transfer_key(flags)
     if key is None:
         raise UsageError("there is no key to sign with", hint=NEW_KEY_HINT)
     with opened_store(flags, make=False) as store:
@@ -154,7 +154,7 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     The signature is checked before anything is read. Existing judgments stay as they are; the same
     file twice changes nothing. A file without the signature, or altered after it, is refused.
     """
-    key = None if untrusted else _configured_exchange_key(flags)
+    key = None if untrusted else _configured_transfer_key(flags)
     dry_run = flags.dry_run
     if key is None and not untrusted:
         raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)

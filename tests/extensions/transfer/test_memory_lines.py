@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tests.extensions.exchange.filled_store import export_lines, fill
+from tests.extensions.transfer.filled_store import export_lines, fill
 from tests.statements import prefer, preferences, say
-from xscore.extensions.exchange.memory_lines import exported_memories, import_lines
-from xscore.extensions.exchange.saved_files import Contents, encode_file
-from xscore.extensions.exchange.snapshots import snapshot_file, take_snapshot
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy import erasure
+from xscore.extensions.transfer.memory_lines import exported_memories, import_lines
+from xscore.extensions.transfer.saved_files import Contents, encode_file
+from xscore.extensions.transfer.snapshots import snapshot_file, take_snapshot
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import MAX_LINE_BYTES

@@ -1,4 +1,4 @@
-"""One exchange with the team's server: send what is new here, take what is new there.
+"""One synchronisation with the team's server: send what is new here, pull what is new there.
 
 It runs in a thread of its own and touches no store, so that the caller can stop waiting at any
 moment: whatever comes later is dropped, and asked for again the next time. Nothing here remembers
@@ -44,7 +44,7 @@ MOST_AT_ONCE = 200
 """Entries of one request."""
 
 
-class ExchangeRequest(Struct, frozen=True, kw_only=True):
+class TeamSyncRequest(Struct, frozen=True, kw_only=True):
     """What is asked of the server."""
 
     address: TeamAddress
@@ -56,23 +56,23 @@ class ExchangeRequest(Struct, frozen=True, kw_only=True):
     is_first: bool
     """Whether this store was never synchronised."""
     outgoing: Outgoing | None
-    """None: nothing was stated since the last exchange, or the user only reads."""
+    """None: nothing was stated since the last sync, or the user only reads."""
 
 
 class SentEntries(Struct, frozen=True, kw_only=True):
     """What was sent of the difference between a store and the server."""
 
     count: int = 0
-    taken_back: int = 0
+    retracted: int = 0
     version: int = 0
     """Of the project afterwards; 0: nothing was sent."""
 
 
-class TakenEntries(Struct, frozen=True, kw_only=True):
-    """What was taken from the server."""
+class PulledEntries(Struct, frozen=True, kw_only=True):
+    """What was pulled from the server."""
 
     version: int
-    """Up to which everything was taken."""
+    """Up to which everything was pulled."""
     entries: tuple[Incoming, ...] = ()
     unreadable: dict[str, int] = {}
     """Why entries were skipped -> how many."""
@@ -80,12 +80,12 @@ class TakenEntries(Struct, frozen=True, kw_only=True):
     """Whether the server may have lost what this store sent, so that all must be compared."""
 
 
-class ExchangeResult(Struct, frozen=True, kw_only=True):
+class TeamSyncResult(Struct, frozen=True, kw_only=True):
     """What the server answered."""
 
     greeting: ServerGreeting
     sent: SentEntries
-    taken: TakenEntries
+    pulled: PulledEntries
     took_s: float
 
 
@@ -99,7 +99,7 @@ def entry_name(key: TeamKey, project: str, identity: str) -> str:
     return key.name_of("entry", project, identity)
 
 
-def exchange(request: ExchangeRequest) -> ExchangeResult:
+def sync_with_server(request: TeamSyncRequest) -> TeamSyncResult:
     """Ask the server. Raises SharedUnavailable, StoreDamaged, UsageError."""
     began = monotonic()
     # Before a driver is imported: a server that is down or silent costs a turn no more than this.
@@ -115,8 +115,10 @@ def exchange(request: ExchangeRequest) -> ExchangeResult:
                 # The first entry of all began the project.
                 greeting = server.greet()
         newest = max(greeting.version, sent.version)
-        taken = _take(server, request, greeting, project, newest=newest)
-    return ExchangeResult(greeting=greeting, sent=sent, taken=taken, took_s=monotonic() - began)
+        pulled = _pull(server, request, greeting, project, newest=newest)
+    return TeamSyncResult(
+        greeting=greeting, sent=sent, pulled=pulled, took_s=monotonic() - began
+    )
 
 
 def _send(
@@ -124,10 +126,10 @@ def _send(
 ) -> SentEntries:
     """Send the difference between this store and the server."""
     encrypted = [_encrypted(key, greeting, project, text) for text in outgoing.texts]
-    names_taken_back = [entry_name(key, project, identity) for identity in outgoing.taken_back]
+    retracted_names = [entry_name(key, project, identity) for identity in outgoing.retracted]
     names: list[str] | None = None
     if not outgoing.is_whole:
-        names = [entry.name for entry in encrypted] + names_taken_back
+        names = [entry.name for entry in encrypted] + retracted_names
     on_server = server.own_digests(names)
     entries: list[NewEntry] = []
     for entry in encrypted:
@@ -135,13 +137,13 @@ def _send(
         if on_server.get(entry.name) != sha256(entry.content).digest():
             entries.append(entry)
     sent = len(entries)
-    for name in names_taken_back:
+    for name in retracted_names:
         if name in on_server:
             entries.append(NewEntry(name, MEMORY, None))
     version = 0
     for start in range(0, len(entries), MOST_AT_ONCE):
         version = server.put(entries[start : start + MOST_AT_ONCE])
-    return SentEntries(count=sent, taken_back=len(entries) - sent, version=version)
+    return SentEntries(count=sent, retracted=len(entries) - sent, version=version)
 
 
 def _encrypted(
@@ -152,15 +154,15 @@ def _encrypted(
     return NewEntry(name, text.kind, key.encrypt(text.content, place))
 
 
-def _take(
+def _pull(
     server: TeamServer,
-    request: ExchangeRequest,
+    request: TeamSyncRequest,
     greeting: ServerGreeting,
     project: str,
     *,
     newest: int,
-) -> TakenEntries:
-    """Take every entry that is new, page by page."""
+) -> PulledEntries:
+    """Pull every new entry, page by page."""
     since = request.version
     lacks_own = False
     # A server that was recreated, or restored from a backup, counts from another beginning.
@@ -189,7 +191,7 @@ def _take(
         server.note_reader(
             request.key.encrypt(profile, profile_place(greeting, project)), since
         )
-    return TakenEntries(
+    return PulledEntries(
         version=since, entries=tuple(entries), unreadable=dict(unreadable), lacks_own=lacks_own
     )
 
@@ -202,7 +204,7 @@ def profile_place(
 
 
 def _read_row(
-    request: ExchangeRequest, greeting: ServerGreeting, project: str, row: ServerEntry
+    request: TeamSyncRequest, greeting: ServerGreeting, project: str, row: ServerEntry
 ) -> Incoming | str:
     """Return the entry of a row, or why it cannot be read."""
     try:

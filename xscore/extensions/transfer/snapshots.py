@@ -16,17 +16,16 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.extensions.exchange.exchange_keys import ExchangeKey
-from xscore.extensions.exchange.memory_lines import import_memories
-from xscore.extensions.exchange.older_files import upgrade_file
-from xscore.extensions.exchange.saved_files import (
+from xscore.extensions.transfer.memory_lines import import_memories
+from xscore.extensions.transfer.older_files import upgrade_file
+from xscore.extensions.transfer.saved_files import (
     Contents,
     decode_file,
     encode_file,
     is_signed_with,
     read_records,
 )
-from xscore.extensions.exchange.saved_records import (
+from xscore.extensions.transfer.saved_records import (
     MappedFile,
     RetrievalTrace,
     SavedEdge,
@@ -37,6 +36,7 @@ from xscore.extensions.exchange.saved_records import (
     map_records,
     saved_memory,
 )
+from xscore.extensions.transfer.transfer_keys import TransferKey
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
@@ -125,7 +125,7 @@ def take_snapshot(store: Store) -> Snapshot:
 
 def snapshot_file(snapshot: Snapshot, *, secret: bytes) -> bytes:
     """Return a snapshot as a file. secret: of the store, so that it recognises its own file."""
-    return encode_file(Contents.SNAPSHOT, _records_of(snapshot), ExchangeKey(secret))
+    return encode_file(Contents.SNAPSHOT, _records_of(snapshot), TransferKey(secret))
 
 
 def _records_of(snapshot: Snapshot) -> Iterator[SavedRecord]:
@@ -173,7 +173,7 @@ def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot") -> Sna
 
     Raises UsageError naming what does not fit, and then changes nothing.
     """
-    key = ExchangeKey(store.secret)
+    key = TransferKey(store.secret)
     upgraded = upgrade_file(data, name, key, hint=_HINT, max_judgments=0)
     file = decode_file(upgraded, name, Contents.SNAPSHOT, hint=_HINT)
     is_ours = is_signed_with(file, key)

@@ -15,8 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from xscore.extensions.exchange.exchange_keys import ExchangeKey
-from xscore.extensions.exchange.saved_files import (
+from xscore.extensions.transfer.saved_files import (
     FILE_SCHEMA,
     Contents,
     earlier_contents,
@@ -26,7 +25,7 @@ from xscore.extensions.exchange.saved_files import (
     join_file,
     unpacked_lines,
 )
-from xscore.extensions.exchange.saved_records import (
+from xscore.extensions.transfer.saved_records import (
     MEMORY_SCHEMA,
     MappedFile,
     RetrievalTrace,
@@ -36,6 +35,7 @@ from xscore.extensions.exchange.saved_records import (
     SavedMapFile,
     map_records,
 )
+from xscore.extensions.transfer.transfer_keys import TransferKey
 from xscore.platform.errors import UsageError, newer_file_error
 from xscore.platform.json_lines import refuse_newer_schema, without_values
 from xscore.records.memory import Edge, Relation
@@ -51,7 +51,7 @@ _UNVERIFIED = "0" * 64
 
 
 def upgrade_file(
-    data: bytes, name: str, key: ExchangeKey | None, *, hint: str, max_judgments: int
+    data: bytes, name: str, key: TransferKey | None, *, hint: str, max_judgments: int
 ) -> bytes:
     """Return an old file in the form of today, and any other as it is.
 
@@ -73,7 +73,7 @@ def is_judgments_line(first_line: bytes) -> bool:
 
 
 def _upgrade_judgments(
-    first_line: bytes, body: bytes, name: str, key: ExchangeKey | None, *, hint: str, limit: int
+    first_line: bytes, body: bytes, name: str, key: TransferKey | None, *, hint: str, limit: int
 ) -> bytes:
     """Form 3: `xscore-cache 3 KEY SIGNATURE`, then packed arrays of ten values."""
     match = _JUDGMENTS_LINE.fullmatch(first_line)
@@ -147,7 +147,7 @@ class _OldSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 def _upgrade_snapshot(
-    first_line: bytes, body: bytes, name: str, key: ExchangeKey | None, *, hint: str
+    first_line: bytes, body: bytes, name: str, key: TransferKey | None, *, hint: str
 ) -> bytes:
     """Form 1: one long first line, then the memories as `memory export` wrote them."""
     try:

@@ -19,13 +19,8 @@ from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.judgment_store import count_untrusted, insert_judgments, untrusted_scores
 from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key
-from xscore.extensions.exchange import judgment_files
-from xscore.extensions.exchange.exchange_keys import (
-    ExchangeKey,
-    exchange_key,
-    parse_exchange_key,
-)
-from xscore.extensions.exchange.judgment_files import (
+from xscore.extensions.transfer import judgment_files
+from xscore.extensions.transfer.judgment_files import (
     JudgmentExport,
     JudgmentImport,
     export_judgments,
@@ -33,16 +28,21 @@ from xscore.extensions.exchange.judgment_files import (
     may_replace_export,
     read_export,
 )
-from xscore.extensions.exchange.saved_files import Contents, encode_packed, join_file
-from xscore.extensions.exchange.saved_records import SavedJudgment
+from xscore.extensions.transfer.saved_files import Contents, encode_packed, join_file
+from xscore.extensions.transfer.saved_records import SavedJudgment
+from xscore.extensions.transfer.transfer_keys import (
+    TransferKey,
+    parse_transfer_key,
+    transfer_key,
+)
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records.judgment import Judgment
 from xscore.scorer.chat_replies import printable_reason
 from xscore.store.opening import connect_store
 
-KEY = ExchangeKey(bytes(range(32)))
-OTHER = ExchangeKey(bytes(range(1, 33)))
+KEY = TransferKey(bytes(range(32)))
+OTHER = TransferKey(bytes(range(1, 33)))
 TURN = "a" * 32
 NAMES = (TURN, judge_key(JUDGE), 0)
 
@@ -56,7 +56,7 @@ def filled(
 
 
 def take(
-    connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any
+    connection: Connection, file: Path, key: TransferKey = KEY, **options: Any
 ) -> JudgmentImport:
     """Import signed lines."""
     return import_judgments(connection, file, key, **options)
@@ -168,13 +168,13 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
     assert everything(second) == []
 
 
-def rewritten(file: Path, *rows: dict[str, object], key: ExchangeKey = KEY) -> None:
+def rewritten(file: Path, *rows: dict[str, object], key: TransferKey = KEY) -> None:
     """Write lines as a careless exporter would."""
     lines = [msgspec.json.encode(row) for row in rows]
     file.write_bytes(encode_packed(Contents.JUDGMENTS, lines, key))
 
 
-def signed(body: bytes, key: ExchangeKey) -> bytes:
+def signed(body: bytes, key: TransferKey) -> bytes:
     """Return a file of judgments with any body."""
     return join_file(Contents.JUDGMENTS, body, key)
 
@@ -355,7 +355,7 @@ def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path)
 def test_a_weak_key_is_none(text: str) -> None:
     """A key is at least 32 random bytes; the error never shows the input."""
     with pytest.raises(UsageError) as refused:
-        parse_exchange_key(text, where="it")
+        parse_transfer_key(text, where="it")
     assert not text or text not in refused.value.message + refused.value.hint
 
 
@@ -383,7 +383,7 @@ def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) 
     while rounds < 2_000 or (not (refused and taken) and rounds < 200_000):
         rounds += 1
         try:
-            key = exchange_key("", place)
+            key = transfer_key("", place)
         except UsageError as error:
             assert "others may open it" in error.message and "chmod 600" in error.hint
             refused += 1

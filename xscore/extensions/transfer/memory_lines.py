@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from xscore.extensions.exchange.saved_files import (
+from xscore.extensions.transfer.saved_files import (
     Contents,
     decode_file,
     read_records,
     without_damaged_lines,
 )
-from xscore.extensions.exchange.saved_records import NO_FACTS, SavedMemory, saved_memory
+from xscore.extensions.transfer.saved_records import NO_FACTS, SavedMemory, saved_memory
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import unique_lines
 from xscore.records.memory import (
