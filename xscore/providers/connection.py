@@ -50,7 +50,8 @@ class OpenReply:
         self.status: int = response.status
         self.headers: Mapping[str, str] = response.headers
         """By name, in any case."""
-        self.is_event_stream: bool = EVENT_STREAM in response.headers.get("Content-Type", "")
+        content_type = response.headers.get("Content-Type", "").lower()
+        self.is_event_stream: bool = EVENT_STREAM in content_type
         self._response = response
         # The bound depends on what is asked for here and now.
         self._body = BoundedBody(response.status, response.headers)

@@ -53,7 +53,7 @@ def allowed_bytes(content_type: str, is_success: bool = True) -> int:
         return ERROR_BYTES
     if tokens is None:
         return LISTING_BYTES
-    if "text/event-stream" in content_type:
+    if "text/event-stream" in content_type.lower():
         token_bytes = STREAMED_BYTES_PER_TOKEN
     else:
         token_bytes = BYTES_PER_TOKEN
