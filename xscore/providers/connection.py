@@ -104,6 +104,7 @@ class HostConnection:
             provider=self.name, host=self.host, model="", probed_at=0.0
         )
         self._session: ClientSession | None = None
+        self._own_headers: Mapping[str, str] = {}
 
     def learned(self, model: str) -> Capability:
         """Return what was declared or adopted, corrected by every reply since."""
@@ -146,7 +147,7 @@ class HostConnection:
             method,
             url,
             data=data,
-            headers=headers,
+            headers=self._with_own(headers or {}),
             params=query,
             allow_redirects=False,
             proxy=self._route.proxy,
@@ -218,6 +219,16 @@ class HostConnection:
         if session is not None:
             await session.close()
 
+    def _with_own(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return our own headers and these, which replace ours of the same name."""
+        names = {name.lower() for name in headers}
+        own = {
+            name: value
+            for name, value in self._own_headers.items()
+            if name.lower() not in names
+        }
+        return {**own, **headers}
+
     def _open(self) -> "ClientSession":
         # A turn that is all cached calls nothing.
         from aiohttp import (
@@ -231,9 +242,10 @@ class HostConnection:
         self._route = route_to(self.base_url)
         self.caught = (*self.caught, ClientError)
         ssl = trusted_ssl_context() if self._route.is_encrypted else False
+        # Not the session's: aiohttp sends those to a proxy too, the key as `Proxy-Authorization`.
+        self._own_headers = {**HEADERS, **self.headers()}
         self._session = ClientSession(
             connector=TCPConnector(limit=0, ssl=ssl),
-            headers={**HEADERS, **self.headers()},
             timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             cookie_jar=DummyCookieJar(),
             trust_env=False,
