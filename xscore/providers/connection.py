@@ -64,6 +64,8 @@ class OpenReply:
             if self._body.is_over:
                 return
         yield self._body.rest()
+        if self._body.is_cut_short and 200 <= self.status < 300:
+            raise OversizedReply(f"{self.status} with a packed body that ends too early")
 
     async def read(self) -> bytes:
         """Return the whole body. Raises one of `HostConnection.caught`."""

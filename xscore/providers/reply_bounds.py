@@ -61,7 +61,7 @@ def allowed_bytes(content_type: str, is_success: bool = True) -> int:
 
 
 class OversizedReply(Exception):
-    """A success of which no more is read; its words follow `the host answered`."""
+    """A success of which no more is or can be read; its words follow `the host answered`."""
 
 
 class BoundedBody:
