@@ -316,6 +316,11 @@ def known_names(body: object) -> tuple[str, ...]:
     )
 
 
+def is_declined(error: object) -> bool:
+    """Return whether the host declines the prompt itself, by a code in this error object."""
+    return not REFUSAL_CODES.isdisjoint(known_names(error))
+
+
 def _kind_of_name(name: str) -> type[ProviderError] | None:
     if name.endswith(MONEY_ENDINGS):
         return QuotaExhausted
