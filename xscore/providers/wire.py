@@ -37,6 +37,7 @@ from xscore.providers.wire_errors import (
     StreamCleaner,
     clean_completion,
     error_body,
+    error_within,
     is_declined,
 )
 from xscore.records.calls import (
@@ -69,6 +70,8 @@ class StreamReader:
         """What the host reports; None: nothing, or no sense."""
         self.counts_cached = False
         """Whether the host says what its cache served."""
+        self.is_over = False
+        """Whether nothing comes after the last event, even where the host keeps the connection."""
         self.pieces: list[str] = []
         self._on_text = on_text
 
@@ -218,12 +221,14 @@ class WireProvider(HostConnection):
                         raise self.profile.unreadable(
                             "a stream of something other than objects", call
                         )
-                    if is_declined(event.get("error")):
+                    if is_declined(error_within(event)):
                         if not reader.pieces and reader.usage is None:
                             return declined(call.model)
                         reader.finish = Finish.REFUSAL
                         break
                     reader.take(event)
+                    if reader.is_over:
+                        break
         except (ValueError, RecursionError) as error:
             raise self.profile.unreadable("a stream whose events are not JSON", call) from error
         if reader.finish is None:
@@ -239,7 +244,7 @@ class WireProvider(HostConnection):
 
     def _read(self, data: bytes, headers: Mapping[str, str], call: CallContext) -> Completion:
         reply = json_object(data, headers, self.profile, call)
-        if is_declined(reply.get("error")):
+        if is_declined(error_within(reply)):
             return declined(call.model)
         completion = self.completion(reply, call, self.rate_limits(headers))
         self._learn(
