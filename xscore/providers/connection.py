@@ -224,12 +224,12 @@ class HostConnection:
     def _with_own(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return our own headers and these, which replace ours of the same name."""
         names = {name.lower() for name in headers}
-        own = {
+        not_replaced = {
             name: value
             for name, value in self._own_headers.items()
             if name.lower() not in names
         }
-        return {**own, **headers}
+        return {**not_replaced, **headers}
 
     def _open(self) -> "ClientSession":
         # A turn that is all cached calls nothing.
