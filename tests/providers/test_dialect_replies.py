@@ -84,11 +84,11 @@ DONE = b"[DONE]"
 
 async def test_a_prompt_declined_by_a_code_ends_alike_however_it_is_answered() -> None:
     """Whole or streamed it was not read; after the first text it was."""
-    whole = HOST._read(json.dumps(REFUSED).encode(), {}, CALL)
+    unstreamed = HOST._read(json.dumps(REFUSED).encode(), {}, CALL)
     streamed = await _read_stream(HOST, REFUSED, DONE)
-    assert whole == streamed
-    assert whole.finish is Finish.REFUSAL
-    assert not whole.usage.output_tokens
+    assert unstreamed == streamed
+    assert unstreamed.finish is Finish.REFUSAL
+    assert not unstreamed.usage.output_tokens
     later = await _read_stream(HOST, SAID, FINISHED, REFUSED, DONE)
     assert (later.text, later.finish) == ("So far", Finish.REFUSAL)
     assert later.usage.output_tokens
