@@ -7,7 +7,7 @@ duplicates grow?
 Without `--vectors` they are drawn around 300 centers, queries near some of them. Each size and
 place is a process of its own, so that its peak memory is its own. A store has a memory for each
 vector; a place is what `embedding.search` may be, and the store itself comes first. `search` is one
-query for the thousand nearest, which a turn asks for: once cold, then the median and the least of
+query for the nearest that a turn asks for: once cold, then the median and the least of
 twenty, with their CPU in this process; recall@10 is against the exact cosines. Near duplicates are
 sentences put together at random from a small vocabulary of real words, which is the worst case:
 many share their words.
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 QUERIES = 20
-NEAREST = 1_000
 EMBEDDER = "openai:drawn"
 IN_THE_STORE = "store"
 
@@ -140,6 +139,7 @@ async def measured(place: str, folder: Path) -> dict[str, Any]:
 
     from xscore.extensions.vectors import pool_search
     from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
+    from xscore.extensions.vectors.turn_likeness import NEAREST
     from xscore.settings import EmbeddingSettings, Secret, Settings
 
     pool_search.SEARCH_S = 60.0  # a slow search is to be measured, not given up

@@ -18,7 +18,8 @@ from tests.programs import run
 from tests.servers.billing import BillingServer
 
 TASK = "total of the cart with its discount"
-MEMBER = '    REASON = "reason"\n'
+MEMBER = '    REASON = "reason", "reasons", "judge"\n'
+NEW_MEMBER = '    SUMMARY = "summary", "a summary", "primary"\n'
 CALL = "        stage=Stage.PRIMARY,\n"
 
 
@@ -50,7 +51,7 @@ def program(tmp_path: Path, shop: Path, priced: Mapping[str, str]) -> Program:
     assert package_file is not None
     # With its bytecode, so that only the two files that are changed are compiled once more.
     shutil.copytree(Path(package_file).parent, copy / "xscore")
-    replace_once(copy / "xscore/records/calls.py", MEMBER, MEMBER + '    SUMMARY = "summary"\n')
+    replace_once(copy / "xscore/records/calls.py", MEMBER, MEMBER + NEW_MEMBER)
     replace_once(copy / "xscore/prompts/answer.py", CALL, CALL.replace("PRIMARY", "SUMMARY"))
     return Program(copy, shop, priced)
 

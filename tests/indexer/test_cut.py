@@ -53,6 +53,14 @@ def test_quotes_that_are_no_strings_hide_no_nesting(line: str) -> None:
     assert "nested more than" in note
 
 
+@pytest.mark.parametrize("line", ["x = f(')', ", 'x = {"}", {"}", ', "f[']'](\"))\", "])
+def test_brackets_in_strings_close_nothing(line: str) -> None:
+    """Closing brackets in strings do not hide how deep the others nest; Lua's grammar takes time by
+    the square of that."""
+    _, _, note = cut_file(source_file("a.lua", line * 3_000, window_lines=60))
+    assert "nested more than" in note
+
+
 @pytest.mark.parametrize("quote", ['"', "'"])
 def test_unclosed_strings_are_skipped_in_time_by_their_length(quote: str) -> None:
     """Of a megabyte of escaped quotes each would be looked at as the start of a string."""

@@ -36,6 +36,30 @@ def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> 
     assert second == index_rows.IndexChanges(added=1, changed=1, removed=1)
 
 
+def test_no_statement_is_prepared_for_one_file_alone(connection: sqlite3.Connection) -> None:
+    """SQLite compiles as many statements for fifty files as for ten: with the triggers, one takes
+    as long as writing a file."""
+    compiled: list[int] = []
+
+    def note(action: int, *_: object) -> int:
+        compiled.append(action)
+        return sqlite3.SQLITE_OK
+
+    def files(count: int, folder: str) -> list[EncodedFile]:
+        return [file(f"{folder}/{n}.py", function(f"f{n}")) for n in range(count)]
+
+    counts: list[int] = []
+    connection.set_authorizer(note)
+    for count, folder in ((10, "a"), (10, "b"), (50, "c")):
+        compiled.clear()
+        replace(connection, *files(count, folder), file(f"{folder}/empty.py"))
+        counts.append(len(compiled))
+    connection.set_authorizer(None)
+    # The first time all of them are compiled.
+    assert counts[0] > 0
+    assert counts[1] == counts[2]
+
+
 def test_memories_of_other_sources_at_a_path_are_left_alone(
     connection: sqlite3.Connection,
 ) -> None:

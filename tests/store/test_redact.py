@@ -58,6 +58,53 @@ def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
             assert redacted.endswith('>"') and key[-12:] not in redacted, (name, redacted)
 
 
+GLUED = [
+    "openai_key classic",
+    "anthropic_key",
+    "aws_access_key",
+    "aws_access_key temporary",
+    "github_token",
+    "github_token oauth",
+    "github_token fine",
+    "gitlab_token",
+    "slack_token",
+    "google_key",
+    "npm_token",
+    "pypi_token",
+    "sendgrid_key",
+    "huggingface_token",
+    "digitalocean_token",
+]
+
+
+@pytest.mark.parametrize("name", GLUED)
+@pytest.mark.parametrize("before", ["x", "key", "KEY", "7", "tokené"])
+def test_a_key_glued_to_a_word_is_found(name: str, before: str) -> None:
+    """A mark that hardly any word ends with shows a key wherever it stands."""
+    forge = SecretGenerator(5)
+    keys = provider_keys(forge)
+    keys["openai_key classic"] = f"sk-{forge.text(20)}T3BlbkFJ{forge.text(20)}"
+    redacted = redact(f'x = "{before}{keys[name]}"').text
+    assert redacted.startswith(f'x = "{before}<SECRET:')
+    assert redacted.endswith('>"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "highs_and_lows_of_the_temperature_in_2024_and_2025",
+        "task-1234567890abcdef1234567890abcdef",
+        "task-proj-dashboard-of-2024-with-many-words-in-its-long-name",
+        "disk_test_507f1f77bcf86cd799439011",
+        "EURASIA2024PACIFIC2025REPORT",
+        "halfhf_transformers_of_2024_and_of_2025_in_one_name",
+    ],
+)
+def test_a_word_that_ends_like_a_mark_stays(text: str) -> None:
+    """Names and ids are no keys because a mark stands in them."""
+    assert redact(text).text == text
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
     """The dashes of `-----END … KEY-----` are no part of a key before or behind them."""

@@ -31,6 +31,7 @@ from xscore.store.events import EventName, emit_event
 from xscore.store.file_versions import unsound_paths
 from xscore.store.mention_links import relink_mentions
 from xscore.store.siblings import attached_sibling, transaction_beside
+from xscore.store.vector_copies import FORGET_COMPLETE
 from xscore.store.worktrees import HERE
 from xscore.store.written_rows import ROW_COLUMNS
 
@@ -285,6 +286,8 @@ def _copy_rows(
                 added = rows
     for table in _TEMPORARY:
         connection.execute(f"DROP TABLE temp.{table}")
+    # Vectors were added, which no server was sent.
+    connection.execute(FORGET_COMPLETE)
     relink_mentions(connection, None)
     for key in _META:
         index_rows.write_index_meta(connection, key, _their_meta(connection, worktree, key))

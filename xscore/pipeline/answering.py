@@ -1,7 +1,8 @@
-"""Ask the primary model once, with the bundle and the working session."""
+"""Ask the primary model once, with the bundle and the working session; and say before what that may
+take at most."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from xscore.costs.call_history import typical_latency_s
@@ -25,17 +26,51 @@ from xscore.prompts.answer import (
 )
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.rubric import named_rubric
+from xscore.providers.prices import PriceList
 from xscore.providers.spec import import_http_client
-from xscore.records.calls import Finish, Stage
+from xscore.records.calls import Answerer, Finish, Stage, Usage
+from xscore.records.estimates import PrimaryEstimate
 from xscore.records.events import AnswerText
 from xscore.records.memory import Layer, Memory
 from xscore.records.turn import Checkpoint, Turn
+from xscore.settings import Settings
 from xscore.store import working_session
 from xscore.store.memory_queries import latest_exchanges
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
+
+
+ANSWER_FRAME_TOKENS = 1_500
+"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
+
+
+def _most_of_answer(settings: Settings) -> Usage:
+    return Usage(
+        input_tokens=settings.bundle.max_tokens + ANSWER_FRAME_TOKENS,
+        output_tokens=settings.primary.max_output_tokens,
+    )
+
+
+MOST_TOKENS: dict[Stage, Callable[[Settings], Usage]] = {Stage.PRIMARY: _most_of_answer}
+"""Each stage whose calls the answering model gets in a turn (`Stage.part`) -> the most that they
+may take under these settings; nothing where they make none."""
+
+
+def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
+    """Return an upper bound for the calls of the answering model; sends nothing."""
+    bounds = [bound_of(settings) for bound_of in MOST_TOKENS.values()]
+    usage = sum(bounds, Usage())
+    prices = PriceList(settings.provider.price)
+    cost = prices(answerer.provider, answerer.model, answerer.host, usage)
+    return PrimaryEstimate(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=cost,
+        host=answerer.host,
+        calls=sum(bound != Usage() for bound in bounds),
+    )
 
 
 def typical_answer_s(parts: PipelineParts) -> float:

@@ -52,7 +52,7 @@ def _facts_of(commit: "LogEntry") -> CommitFacts:
     """Return what boosts may know of a commit.
 
     A note in the store goes by the state of the history: what else a fact depends on must not
-    change without a commit.
+    change without a commit, or be part of that state (`_history_state`).
     """
     return CommitFacts(committed_at=commit.committed_at)
 

@@ -18,15 +18,12 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.turn_stages import Judged, PreparedTurn
 from xscore.platform.clock import day_of
 from xscore.providers.prices import PriceList
-from xscore.records.calls import Answerer, Usage
+from xscore.records.calls import Usage
 from xscore.records.candidates import Candidate
-from xscore.records.estimates import CapLeft, JudgeEstimate, PrimaryEstimate
+from xscore.records.estimates import CapLeft, JudgeEstimate
 from xscore.records.judgment import JudgeIdentity, Unjudged, UnjudgedCause
 from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
-from xscore.settings import Settings
 
-ANSWER_FRAME_TOKENS = 1_500
-"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
 CENT = Decimal("0.01")
 ONE_TOKEN = Usage(input_tokens=1, output_tokens=1)
 FORECAST_MARGIN = 2
@@ -194,21 +191,11 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
             yield f"{model} at {host} has no known price: no cap on dollars can limit its calls"
 
 
-def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
-    """Return an upper bound for the answering call; sends nothing."""
-    tokens_in = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS
-    tokens_out = settings.primary.max_output_tokens
-    usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
-    prices = PriceList(settings.provider.price)
-    cost = prices(answerer.provider, answerer.model, answerer.host, usage)
-    return PrimaryEstimate(
-        input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost, host=answerer.host
-    )
-
-
 def _answer_cost(parts: PipelineParts) -> Decimal | None:
     if parts.answerer is None:
         return None
+    from xscore.pipeline.answering import answer_estimate  # only where an answer is wanted
+
     return answer_estimate(parts.answerer, parts.settings).cost_usd
 
 

@@ -1,4 +1,4 @@
-"""Plain words for the stages of a turn and what calls are for, as pages show them.
+"""Plain words for the stages of a turn, as pages show them; those for calls are `Stage.words`.
 
 Settings, JSON and the ledger name them by one word each. Trade-off: only pages have room for more.
 """
@@ -16,19 +16,6 @@ STAGE_WORDS = {
     ELSEWHERE: "outside of these: starting, saving",
 }
 """The parts of a turn, in their order."""
-CALL_WORDS = {
-    Stage.JUDGE: "judging",
-    Stage.PRIMARY: "the answer",
-    Stage.PROBE: "trying out the host",
-    Stage.EMBED: "embedding",
-    Stage.REASON: "reasons",
-}
-"""What calls are for; other stages have names that say it."""
-
-
-def call_words(stage: Stage) -> str:
-    """Say what a call is for."""
-    return CALL_WORDS.get(stage, str(stage))
 
 
 def stage_words(of: str, stage: str) -> str:
@@ -36,5 +23,5 @@ def stage_words(of: str, stage: str) -> str:
     if of == "turn":
         return STAGE_WORDS.get(stage, stage)
     if stage in set(Stage):
-        return call_words(Stage(stage))
+        return Stage(stage).words
     return stage

@@ -20,7 +20,6 @@ from xscore.pipeline.factories import (
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import known_judgments, pool_among
 from xscore.pipeline.prepare import prepare_turn, with_thread_plan
-from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.pipeline.turn_stages import PreparedTurn
 from xscore.platform.errors import NoUsableModel, UsageError
@@ -109,6 +108,8 @@ def estimate_prepared(
     caps = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     answering = None
     if parts.answerer is not None and answers:
+        from xscore.pipeline.answering import answer_estimate  # only where an answer is wanted
+
         answering = answer_estimate(parts.answerer, parts.settings)
     final = None
     if parts.has_final_round:

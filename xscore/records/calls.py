@@ -3,30 +3,46 @@ attempt."""
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
 from msgspec import Meta, Struct, field
 
 
 class Stage(StrEnum):
-    """What a call is for.
+    """What a call is for: its name in the ledger and in JSON, its words on pages, and the part of a
+    turn that makes it.
 
     A new member is in every sum: the ledger, the caps, receipts and reports go through all stages.
     """
 
-    JUDGE = "judge"
-    PRIMARY = "primary"
-    PROBE = "probe"
-    EMBED = "embed"
-    REASON = "reason"
+    words: str
+    """What such a call is for, as pages say it."""
+    part: str
+    """The field of `Latency` that its span stands below; empty: no turn makes such calls. Those of
+    `primary` have their most tokens in `pipeline.answering.MOST_TOKENS`."""
+
+    def __new__(cls, value: str, words: str = "", part: str | None = None) -> Self:
+        """Make a member; the defaults stand for type checkers, who read `Stage(value)` as this."""
+        assert words and part is not None, f"{value} lacks its words, or its part of a turn"
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.words = words
+        member.part = part
+        return member
+
+    JUDGE = "judge", "judging", "judge"
+    PRIMARY = "primary", "the answer", "primary"
+    PROBE = "probe", "trying out the host", "judge"
+    EMBED = "embed", "embedding", "judge"
+    REASON = "reason", "reasons", "judge"
     """Reasons for what a decision model chose, by a chat model."""
-    GRADE = "grade"
+    GRADE = "grade", "grading answers", ""
     """Which of two answers helps more (`eval probe --grade`)."""
-    COMPRESS = "compress"
+    COMPRESS = "compress", "summaries", ""
     """Summaries of old turns of an agent's session (`session compress --model`)."""
-    EXTRACT = "extract"
+    EXTRACT = "extract", "facts of sessions", ""
     """Facts of a session that is over (`memory.extractor`)."""
-    PURPOSE = "purpose"
+    PURPOSE = "purpose", "purposes of files", ""
     """Lines of purpose of files, classes and folders (`batch purposes`)."""
 
     @property

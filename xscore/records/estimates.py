@@ -64,12 +64,13 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
 
 
 class PrimaryEstimate(Struct, frozen=True, kw_only=True):
-    """Upper bound of the answering call."""
+    """Upper bound of the answering model's calls in a turn."""
 
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal | None
     host: str
+    calls: int = 1
 
 
 class CapLeft(Struct, frozen=True, kw_only=True):
@@ -112,8 +113,12 @@ class Estimate(Struct, frozen=True, kw_only=True):
     @property
     def calls(self) -> int:
         """Of all stages."""
-        finals = self.final.calls if self.final is not None else 0
-        return self.judge.calls + finals + (self.primary is not None)
+        calls = self.judge.calls
+        if self.final is not None:
+            calls += self.final.calls
+        if self.primary is not None:
+            calls += self.primary.calls
+        return calls
 
     @property
     def sends_to(self) -> tuple[str, ...]:

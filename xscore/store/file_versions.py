@@ -134,6 +134,7 @@ def put_version(
     if not number and listed and not connection.execute(_IS_SHARED, (listed,)).fetchone()[0]:
         number = listed
     values = (stamp.path, stamp.file_hash, rules, stamp.language, file.mentions, file.body)
+    is_new = not number
     if number:
         _drop_names(connection, number, stamp.path)
         connection.execute(_REPLACE, (*values, number))
@@ -141,7 +142,7 @@ def put_version(
     else:
         ((number,),) = connection.execute(_PUT, values).fetchall()
     upsert_rows(connection, file.rows, version=number)
-    write_views(connection, file.views, version=number)
+    write_views(connection, file.views, version=number, are_new=is_new)
     # A replaced version may hold memories that are new to this worktree alone.
     if connection.execute(_HAS_OTHERS, (stamp.path, number)).fetchone():
         connection.execute(_KEEP_USES, {"path": stamp.path, "version": number})

@@ -27,7 +27,7 @@ ViewRow = tuple[str, str, str, int]
 """The id of a memory; name, hash and estimated tokens of one of its views."""
 _PUT = """
     INSERT INTO memory_view (memory, view, worktree, hash, tokens)
-    SELECT number, ?2, {worktree}, ?3, ?4 FROM memory_row WHERE id = ?1 AND version = {version:d}
+    SELECT number, ?2, {worktree}, ?3, ?4 FROM memory_row WHERE id = ?1 AND version = ?5
     ON CONFLICT (memory, view, worktree) DO UPDATE SET hash = excluded.hash,
         tokens = excluded.tokens WHERE hash <> excluded.hash OR tokens <> excluded.tokens
 """
@@ -49,16 +49,26 @@ def view_rows(identifier: str, views: Iterable[View]) -> list[ViewRow]:
 
 
 def write_views(
-    connection: sqlite3.Connection, rows: Sequence[ViewRow], *, version: int
+    connection: sqlite3.Connection,
+    rows: Sequence[ViewRow],
+    *,
+    version: int,
+    are_new: bool = False,
 ) -> None:
     """Replace the views of these memories, whose rows are written; call it inside a transaction.
 
     rows: all views of each memory.
     version: of the file that the memories come from; 0: they are stated.
+    are_new: the memories had no views until now, so none has to go.
     """
+    if not rows:
+        return
     # Written first: a content that stays must not be without a memory in between, which would
     # remove its vectors.
-    connection.executemany(_PUT.format(worktree=0, version=version), rows)
+    connection.executemany(_PUT.format(worktree=0), ((*row, version) for row in rows))
+    # SQLite prepares its statement anew for each value, which takes as long as writing a file.
+    if are_new:
+        return
     names_by_id: dict[str, set[str]] = defaultdict(set)
     for identifier, name, _, _ in rows:
         names_by_id[identifier].add(name)
@@ -72,7 +82,7 @@ def write_views_here(
     connection: sqlite3.Connection, rows: Iterable[ViewRow], *, worktree: str
 ) -> None:
     """Write what stated memories are shown as in one worktree. worktree: SQL, its number."""
-    connection.executemany(_PUT.format(worktree=worktree, version=0), rows)
+    connection.executemany(_PUT.format(worktree=worktree), ((*row, 0) for row in rows))
 
 
 def views_in(worktree: int | str) -> str:

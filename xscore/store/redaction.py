@@ -12,13 +12,14 @@ are missed; when in doubt, a literal beside a secret-looking name is redacted.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import translate
-from functools import cache
+from functools import cache, cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.patterns import compiled_late
 from xscore.platform.text import BIDI, COMBINING, INVISIBLE
@@ -225,46 +226,54 @@ _BROKEN_TOKEN = compiled_late(
 """The end of a line within a token."""
 
 
-class _Reading(NamedTuple):
+class _Reading(Struct, frozen=True, dict=True):
     """A text as the rules read it, with something cut out."""
 
     text: str
-    starts: Sequence[int] = ()
-    """Of each piece, in `text`; empty: nothing was cut out."""
-    places: Sequence[int] = ()
-    """Of each piece, in the whole text."""
+    whole_text: str = ""
+    cut_out: re.Pattern[str] | None = None
+    """None: nothing was cut out."""
     has_names: bool = True
     """Words that name a secret count, too; over a line's end only the form of a secret does."""
 
     def whole(self, span: SecretSpan) -> SecretSpan:
         """Return a span of the whole text."""
-        if not self.starts:
+        if self.cut_out is None:
             return span
         return SecretSpan(self._place(span.start), self._place(span.stop - 1) + 1, span.type)
 
     def _place(self, index: int) -> int:
-        piece = bisect_right(self.starts, index) - 1
-        return self.places[piece] + index - self.starts[piece]
+        starts, places = self._pieces
+        piece = bisect_right(starts, index) - 1
+        return places[piece] + index - starts[piece]
+
+    @cached_property
+    def _pieces(self) -> tuple[list[int], list[int]]:
+        """Where each piece begins in `text` and in the whole text; nearly no reading finds anything
+        to place."""
+        starts: list[int] = []
+        places: list[int] = []
+        end = length = 0
+        assert self.cut_out is not None
+        for match in self.cut_out.finditer(self.whole_text):
+            start, stop = match.span()
+            if start > end:
+                starts.append(length)
+                places.append(end)
+                length += start - end
+            end = stop
+        starts.append(length)
+        places.append(end)
+        return starts, places
 
 
 def _without(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Reading:
     cut = _cut(text, cut_out, has_names=has_names)
-    return cut._replace(text=_searched_text(cut.text))
+    return replace(cut, text=_searched_text(cut.text))
 
 
 def _cut(text: str, cut_out: re.Pattern[str], *, has_names: bool) -> _Reading:
-    pieces: list[str] = []
-    starts: list[int] = []
-    places: list[int] = []
-    end = length = 0
-    for start, stop in [*[match.span() for match in cut_out.finditer(text)], (len(text), 0)]:
-        if start > end:
-            starts.append(length)
-            places.append(end)
-            pieces.append(text[end:start])
-            length += start - end
-        end = stop
-    return _Reading("".join(pieces), starts, places, has_names)
+    return _Reading(cut_out.sub("", text), text, cut_out, has_names)
 
 
 def _readings(text: str, *, across_lines: bool) -> Iterator[_Reading]:

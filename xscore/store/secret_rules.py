@@ -80,23 +80,26 @@ class ProviderKey(Struct, frozen=True):
     """Characters before the mark that belong to the key."""
     before: str = ""
     """Pattern of one of them."""
+    glued: str = ""
+    """Pattern of what follows a mark directly behind a letter or digit; empty: no key is found
+    there."""
 
-    def shape(self) -> Shape:
+    def shapes(self) -> tuple[Shape, ...]:
         """Return how this key is found."""
+        shape = self._shape("@edge@", self.rest, self.check)
+        if not self.glued:
+            return (shape,)
+        return shape, self._shape("(?<=[A-Za-z0-9])", self.glued, "mixed")
+
+    def _shape(self, edge: str, rest: str, check: str) -> Shape:
         marks = "|".join(map(re.escape, self.starts))
         before = f"{self.before}{{{self.back}}}" if self.back else ""
-        secret = f"{before}(?:{marks})(?:{self.rest})"
+        secret = f"{before}(?:{marks})(?:{rest})"
         if "(?P<secret>" not in secret:
             secret = f"(?P<secret>{secret})"
         core = secret + "(?![A-Za-z0-9])"
         return Shape(
-            self.type,
-            self.starts,
-            "@edge@" + core,
-            self.check,
-            case=True,
-            back=self.back,
-            core=core,
+            self.type, self.starts, edge + core, check, case=True, back=self.back, core=core
         )
 
 

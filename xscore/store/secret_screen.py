@@ -197,5 +197,5 @@ def _marks(*, has_digit: bool) -> tuple[Literal, ...]:
     for key in secret_rules().token:
         if (key.check in NEED_DIGIT) is has_digit:
             for mark in key.starts:
-                shapes[mark] = (*shapes.get(mark, ()), key.shape())
+                shapes[mark] = (*shapes.get(mark, ()), *key.shapes())
     return tuple(Literal(mark, True, tried) for mark, tried in shapes.items())

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from xscore.records.memory import Memory
 from xscore.store.memory_rows import LIVE_CONDITION
+from xscore.store.vector_copies import FORGET_COMPLETE
 from xscore.store.worktrees import visible_memories
 
 HASH_BYTES = 16
@@ -92,6 +93,7 @@ def put_vectors(
         sketch = sketch_of(memory.text_hash, data)
         rows.append((embedder, data, sketch, memory.id, memory.text_hash))
     connection.executemany(_PUT_VECTOR, rows)
+    connection.execute(FORGET_COMPLETE)
 
 
 def read_sketches(connection: sqlite3.Connection, embedder: str, *, dimensions: int) -> bytes:

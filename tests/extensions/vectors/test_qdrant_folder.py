@@ -18,6 +18,7 @@ from xscore.extensions.vectors.search_backends import open_search, search_server
 from xscore.extensions.vectors.vector_search import partition_of
 from xscore.platform.errors import UsageError
 from xscore.platform.file_lock import hold_lock
+from xscore.records.memory import Memory
 from xscore.store.store import Store
 from xscore.store.vector_copies import uncopied_texts
 
@@ -34,11 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "parent" / "qdrant"
 
 
-async def _sent(store: Store, folder: Path) -> None:
+async def _sent(store: Store, folder: Path) -> list[Memory]:
     """Fill the store and send its vectors."""
-    fill(store, clustered(30))
+    memories = fill(store, clustered(30))
     settings = searching(f"qdrant:{folder}")
     assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
+    return memories
 
 
 async def _is_whole_again(store: Store, folder: Path) -> None:
@@ -123,6 +125,35 @@ async def test_the_loss_of_one_vector_is_noticed(store: Store, folder: Path) -> 
     assert await search.erase([nearest]) == 1
     await search.aclose()
     await _is_whole_again(store, folder)
+
+
+async def test_packed_vectors_are_found_erased_and_added_to(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once there are many, files are packed: the same search, no byte of what is erased, and what
+    comes later is found beside them."""
+    from xscore.extensions.vectors import qdrant_folder  # an extra
+
+    monkeypatch.setattr(qdrant_folder, "PACKED_FROM_KB", 1)
+    memories = await _sent(store, folder)
+    assert list(folder.rglob("matrix.dat"))
+    settings = searching(f"qdrant:{folder}")
+    exact = await nearest_memories(store, searching(""), EMBEDDER, QUERY, 10)
+    packed = await nearest_memories(store, settings, EMBEDDER, QUERY, 10)
+    assert packed.warnings == ()
+    assert packed.cosines.keys() == exact.cosines.keys()
+    (nearest_id, *_) = exact.cosines
+    text_hash = next(memory.text_hash for memory in memories if memory.id == nearest_id)
+    store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_id,))
+    fill(store, clustered(45)[30:], first=30)
+    assert await send_copies(store, settings, EMBEDDER, in_turn=True) == ""
+    contents = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert bytes.fromhex(text_hash) not in contents
+    exact = await nearest_memories(store, searching(""), EMBEDDER, QUERY, 44)
+    packed = await nearest_memories(store, settings, EMBEDDER, QUERY, 44)
+    assert packed.warnings == ()
+    assert packed.cosines.keys() == exact.cosines.keys()
+    assert len(exact.cosines) == 44
 
 
 async def test_what_an_earlier_version_left_is_removed_unread(

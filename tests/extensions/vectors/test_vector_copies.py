@@ -30,8 +30,10 @@ from xscore.store.vector_copies import (
     confirm_copies,
     count_copies,
     drop_copies,
+    forget_complete,
     gone_copies,
     mark_unsent,
+    note_complete,
     note_copies,
     servers_with_gone_copies,
     uncopied_texts,
@@ -73,6 +75,65 @@ def test_what_a_server_lost_is_sent_again(store: Store) -> None:
     assert uncopied_texts(store.connection, EMBEDDER, SERVER) == [memory.text_hash]
     store.connection.execute("DELETE FROM memory_row")
     assert gone_copies(store.connection, SERVER) == {EMBEDDER: [memory.text_hash]}
+
+
+def test_that_a_server_has_all_is_noted_until_it_changes(store: Store) -> None:
+    """The note is used as it is; whatever adds vectors, or changes what a server has, removes
+    it."""
+    hashes = sorted(memory.text_hash for memory in fill(store, clustered(3)))
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes[:2])
+    note_complete(store.connection, EMBEDDER, SERVER)
+    # One is missing, so there is no note.
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[2:]
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 2
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes[2:])
+    note_complete(store.connection, EMBEDDER, SERVER)
+    # Behind its back: the note is what is read.
+    store.connection.execute("UPDATE vector_copy SET is_there = 0")
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == []
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 3
+    assert uncopied_texts(store.connection, EMBEDDER, "another") == hashes
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes[:1])
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[1:]
+
+
+def test_a_new_vector_is_missing_where_all_were(store: Store) -> None:
+    """Vectors that are added later are sent, and so is one that is made again."""
+    memories = fill(store, clustered(2))
+    hashes = [memory.text_hash for memory in memories]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
+    with database.transaction(store.connection):
+        put_vectors(store.connection, EMBEDDER, [(memories[0], clustered(1)[0].tobytes())])
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[:1]
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
+    (added,) = fill(store, clustered(1), first=2)
+    assert uncopied_texts(store.connection, EMBEDDER, SERVER) == [added.text_hash]
+
+
+def test_a_server_has_what_is_gone_here_until_it_is_told(store: Store) -> None:
+    """The noted count holds until an erasure begins, which may then leave fewer."""
+    hashes = [memory.text_hash for memory in fill(store, clustered(3))]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
+    store.connection.execute("DELETE FROM memory_row")
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 3
+    forget_complete(store.connection, EMBEDDER, SERVER)
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 0
+
+
+def test_what_is_to_be_sent_again_has_no_noted_count(store: Store) -> None:
+    """A noted count would have the server lose the same vectors at every search."""
+    hashes = [memory.text_hash for memory in fill(store, clustered(3))]
+    note_copies(store.connection, EMBEDDER, SERVER, hashes)
+    confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
+    note_complete(store.connection, EMBEDDER, SERVER)
+    mark_unsent(store.connection, EMBEDDER, SERVER)
+    assert count_copies(store.connection, EMBEDDER, SERVER) == 0
 
 
 def test_a_text_that_comes_back_is_not_erased(store: Store) -> None:

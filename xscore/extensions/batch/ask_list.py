@@ -38,7 +38,7 @@ from xscore.extensions.batch.shared_packs import (
     forecast_shared,
     judge_shared_packs,
 )
-from xscore.pipeline.answering import typical_answer_s
+from xscore.pipeline.answering import answer_estimate, typical_answer_s
 from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
 from xscore.pipeline.judge_prompts import sharing_prompts
 from xscore.pipeline.known_hosts import REMEMBERED_S
@@ -55,7 +55,6 @@ from xscore.pipeline.question_list import (
     prepare_questions,
     read_question_file,
 )
-from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Deadline, Stopwatch
 from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, UsageError
 from xscore.platform.processes import random_hex

@@ -18,6 +18,7 @@ from xscore.extensions.evaluation.answer_grading import ORDERS, Grade, grade_ans
 from xscore.extensions.evaluation.asking import cut_short
 from xscore.extensions.evaluation.probe_parts import Arm, Arms
 from xscore.extensions.evaluation.probed_brief import agents_text, answer_with
+from xscore.pipeline.answering import answer_estimate
 from xscore.pipeline.estimating import forecast_judging
 from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.prepare import prepare_turn
@@ -27,7 +28,6 @@ from xscore.pipeline.question_list import (
     TurnList,
     confirm_list_cost,
 )
-from xscore.pipeline.room_under_caps import answer_estimate
 from xscore.pipeline.turn_clock import Stopwatch
 from xscore.platform.errors import ExitCode, NoUsableModel
 from xscore.records.estimates import JudgeEstimate, PrimaryEstimate

@@ -10,7 +10,6 @@ from itertools import groupby
 from xscore.extensions.pages.records import MapMemory, TurnPage
 from xscore.extensions.pages.stage_times import before_calls_s
 from xscore.pipeline.json_form import Json, script_json
-from xscore.pipeline.stage_words import call_words
 from xscore.platform.text import one_line
 from xscore.records.calls import CallRecord
 from xscore.records.judgment import READS_AS_ZERO_BELOW
@@ -142,7 +141,7 @@ def _call(call: CallRecord, *, began: float) -> Json:
         "at": round(max(0.0, call.started_at - began), 3),
         "took": round(call.duration_s, 3),
         "stage": str(call.stage),
-        "words": call_words(call.stage),
+        "words": call.stage.words,
         "outcome": call.outcome,
         "input": call.usage.input_tokens,
         "cached": call.usage.cached_input_tokens,

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from xscore.extensions.pages.records import MapMemory, TurnPage
-from xscore.pipeline.stage_words import call_words
 from xscore.platform.figures import (
     format_dollars,
     format_fraction,
@@ -189,5 +188,5 @@ def usage_rows(page: TurnPage) -> tuple[UsageRow, ...]:
     for stage, spent in by_stage.items():
         if spent.attempts:
             share = format_share(spent.usage.cached_input_tokens, spent.usage.input_tokens)
-            rows.append(UsageRow(call_words(stage), spent, spent.attempts - spent.calls, share))
+            rows.append(UsageRow(stage.words, spent, spent.attempts - spent.calls, share))
     return tuple(rows)

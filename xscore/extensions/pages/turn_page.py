@@ -33,7 +33,6 @@ from xscore.extensions.pages.stage_times import (
     stage_times,
 )
 from xscore.extensions.pages.threads import name_of
-from xscore.pipeline.stage_words import call_words
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import escape_controls
 
@@ -152,7 +151,6 @@ def page_templates() -> Environment:
         "name": name_of,
         "shell": quote,
         "ticked": _ticked,
-        "call_words": call_words,
     }
     return environment
 

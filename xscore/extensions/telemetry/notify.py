@@ -26,7 +26,7 @@ from xscore.extensions.telemetry.attributes import (
 )
 from xscore.pipeline.parts import TURN_LISTENER, ClosedTurn, TurnListener
 from xscore.platform.errors import ExitCode, StoreError, UsageError, XscoreError, install_hint
-from xscore.records.calls import EXCHANGE, CallRecord, ServerCall, Stage
+from xscore.records.calls import EXCHANGE, CallRecord, ServerCall
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
@@ -114,8 +114,7 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
             )
         )
     for call in calls:
-        stage_name = "primary" if call.stage == Stage.PRIMARY else "judge"
-        below = places.get(stage_name, 0)
+        below = places.get(call.stage.part, 0)
         spans.append(_call_span(call, thread=closed.turn.thread, below=below))
     for server_call in closed.stopwatch.server_calls:
         spans.append(_server_span(server_call, closed, places))

@@ -16,7 +16,12 @@ from xscore.extensions.vectors.vector_search import has_noted_partition, noted_p
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.records.reports import ServerErasure
 from xscore.settings import Settings
-from xscore.store.vector_copies import drop_copies, gone_copies
+from xscore.store.vector_copies import (
+    drop_copies,
+    forget_complete,
+    gone_copies,
+    note_complete,
+)
 
 ERASURE_S = 60.0
 
@@ -56,10 +61,12 @@ async def _erased(
         partition = noted_partition(connection, embedder)
         search = open_search(settings, partition, timeout_s=ERASURE_S)
         assert search is not None
+        forget_complete(connection, embedder, server)
         async with aclosing(search):
             removed += await search.erase(text_hashes)
             if verify:
                 remaining += await search.erase(text_hashes)
         drop_copies(connection, embedder, server, text_hashes)
+        note_complete(connection, embedder, server)
     erasure = ServerErasure(server=server, is_vectors=True, removed=removed)
     return replace(erasure, left=remaining) if verify else erasure

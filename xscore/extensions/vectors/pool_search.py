@@ -34,8 +34,10 @@ from xscore.store.vector_copies import (
     confirm_copies,
     count_copies,
     drop_copies,
+    forget_complete,
     gone_copies,
     mark_unsent,
+    note_complete,
     note_copies,
     servers_with_gone_copies,
     uncopied_texts,
@@ -165,6 +167,7 @@ async def _send(
     connection = store.connection
     gone = gone_copies(connection, search.name).get(embedder, [])
     if gone:
+        forget_complete(connection, embedder, search.name)
         await search.erase(gone)
         drop_copies(connection, embedder, search.name, gone)
     if missing and await _has_lost_vectors(store, search, embedder):
@@ -180,6 +183,7 @@ async def _send(
         is_last = start + VECTORS_A_REQUEST >= len(missing)
         await search.upsert(vectors, is_last=is_last)
         confirm_copies(connection, embedder, search.name, text_hashes)
+    note_complete(connection, embedder, search.name)
 
 
 async def _has_lost_vectors(store: Store, search: VectorSearch, embedder: str) -> bool:

@@ -30,6 +30,8 @@ def point_id(text_hash: str) -> UUID:
 
 def text_hash_of(point: object) -> str:
     """Return the text of a point."""
+    if isinstance(point, UUID):
+        return point.hex
     return UUID(str(point)).hex
 
 

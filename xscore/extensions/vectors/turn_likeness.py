@@ -52,7 +52,7 @@ LONGEST_TEXT = 6_000
 """Characters of a memory that are embedded, its path and entity included."""
 TURN_WAIT_S = 5.0
 """Longest that a turn waits for vectors of its memories."""
-NEAREST = 1_000
+NEAREST = 500
 """Memories whose similarity counts; by rank, the others' hardly would."""
 
 
