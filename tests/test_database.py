@@ -229,3 +229,12 @@ def test_peeking_leaves_the_store_as_it_is(path: Path) -> None:
     assert database.read_meta_value(path, "store_id") == "abc"
     assert database.read_meta_value(path, "nothing") is None
     assert path.read_bytes() == before
+
+
+def test_a_snapshot_may_end_after_its_connection(tmp_path: Path) -> None:
+    """As that of a generator does which an error left half-read and which is collected late."""
+    connection = connect_store(tmp_path / "memory.db")
+    snapshot = database.read_snapshot(connection)
+    snapshot.__enter__()
+    connection.close()
+    snapshot.__exit__(None, None, None)

@@ -175,6 +175,28 @@ def test_a_program_ends_while_its_stream_is_half_read(shop: Path) -> None:
     assert (ended.stdout, ended.stderr) == ("end\n", "")
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = xscore.open(sys.argv[1], judge='lexical'); x.context('x')",
+        "xscore.open(sys.argv[1], judge='lexical').context('x'); import gc; gc.collect()",
+        "x = xscore.open(sys.argv[1], judge='lexical'); x.me = x; x = None",
+    ],
+    ids=["at the end", "at once", "in a cycle"],
+)
+def test_a_program_need_not_close_a_folder(shop: Path, code: str) -> None:
+    """Python prints no warning of its own about what was left open, of any version."""
+    ended = subprocess.run(
+        [sys.executable, "-c", f"import sys, xscore; {code}; print('end')", str(shop)],
+        env=os.environ | {"PYTHONPATH": str(Path(xscore.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (ended.stdout, ended.stderr) == ("end\n", "")
+
+
 async def _after(seconds: float) -> str:
     await asyncio.sleep(seconds)
     return "done"

@@ -93,6 +93,11 @@ class OpenFolder:
             self._portal.close()
             raise
 
+    def __del__(self) -> None:
+        # It was never closed: its loop goes before what is open in it.
+        if hasattr(self, "_portal"):
+            self._portal.abandon()
+
     def __enter__(self) -> Self:
         return self
 

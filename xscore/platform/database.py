@@ -207,8 +207,14 @@ def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        if not is_within and connection.in_transaction:
+        # A generator that an error left half-read may end after its connection.
+        if not (is_within or _is_closed(connection)) and connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _is_closed(connection: sqlite3.Connection) -> bool:
+    """Whether a connection that this module opened is closed."""
+    return getattr(connection, "file", connection) is None
 
 
 @contextmanager

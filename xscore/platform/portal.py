@@ -219,6 +219,24 @@ class Portal:
                 self._thread.submit(self._runner.close)
             self._thread.shutdown()
 
+    def abandon(self) -> None:
+        """Close the idle loop of a portal that nobody closed and nobody can use any more.
+
+        What is collected after it would else begin to close itself in a loop that never runs again,
+        of which Python warns from 3.13 on.
+        """
+        if not self._is_closed and self._pid == os.getpid():
+            self._is_closed = True
+            with suppress(RuntimeError):  # a call that a second Ctrl-C left is running
+                self._loop.close()
+            self._thread.shutdown(wait=False)
+
+    def abandon_after_calls(self) -> None:
+        """Do the same once the calls of other threads have ended."""
+        if not self._is_closed and self._pid == os.getpid():
+            with suppress(RuntimeError):
+                self._thread.submit(self._loop.close)
+
     def leave_stream_without_reader(self, readers: set[int | None]) -> None:
         """Leave the stream that is open, unless one of these threads reads it."""
         if self._pid == os.getpid() and self._streams_to and self._streams_to not in readers:
@@ -274,9 +292,9 @@ def _result_of_cancelled(job: _Job, done: "futures.Future[Any]") -> object:
         raise
 
 
-def _leave_streams() -> None:
-    """Leave the streams that have no reader left: the interpreter is about to wait for their
-    threads."""
+def _leave_portals() -> None:
+    """Leave the streams that have no reader left, and the loops of portals that are open still: the
+    interpreter is about to wait for their threads."""
     main = threading.main_thread()
     readers = {
         thread.ident
@@ -285,8 +303,9 @@ def _leave_streams() -> None:
     }
     for portal in tuple(_PORTALS):
         portal.leave_stream_without_reader(readers)
+        portal.abandon_after_calls()
 
 
 # called last in, first out, so before the pool's own, which was registered when it was imported;
 # `atexit` comes later
-threading._register_atexit(_leave_streams)  # type: ignore[attr-defined]  # no public hook runs before threads are joined
+threading._register_atexit(_leave_portals)  # type: ignore[attr-defined]  # no public hook runs before threads are joined

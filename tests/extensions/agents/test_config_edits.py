@@ -187,7 +187,7 @@ def test_a_hook_that_does_more_than_ours_is_not_ours(suffix: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ('{\n  "a": 1,\n}', ":3: not JSON"),
+        ('{\n  "a": 1,}', ":2: not JSON"),
         ('\n\n{"a" 1}', ":3: not JSON"),
         ("", ":1: not JSON"),
         ("[1]", ":1: not a JSON object"),
