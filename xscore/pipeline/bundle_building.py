@@ -156,7 +156,7 @@ def _near(
         is_among_nearest = place < nearest and near.score > 0
         if not (selection.came_near(near) or is_among_nearest):
             continue
-        # What is folded is named where it stands.
+        # What is folded is named there.
         if selection.placed_by.get(candidate.id) is PlacedBy.FOLDED:
             continue
         cause = LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW
