@@ -63,7 +63,7 @@ class Route(Struct, frozen=True):
         """Return our error, or a clearer one where a proxy, certificate or bound
         is behind it."""
         causes: dict[str, BaseException] = {}
-        # The outermost error of a class stands, so it is written last.
+        # The outermost error of a class counts, so it is written last.
         for link in reversed(error_chain(error)):
             causes.update({base.__name__: link for base in type(link).__mro__})
         if oversized := causes.get("OversizedReply"):
