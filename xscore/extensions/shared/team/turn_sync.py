@@ -84,7 +84,7 @@ def _begin(store: Store, settings: SharedSettings, membership: Membership) -> "B
     """Begin to knock at the server, and then to exchange. Raises UsageError."""
     # Few turns exchange themselves.
     from xscore.extensions.shared.knock import RunningKnock
-    from xscore.extensions.shared.team.address import memories_address
+    from xscore.extensions.shared.team.address import memories_address  # for the same reason
 
     address = memories_address(settings)
     knock = RunningKnock(address.url, timeout_s=address.timeout_s)
