@@ -85,7 +85,7 @@ def _kill_git_once_it_runs() -> None:
     "name", ["sub/deep/.gitignore", "sub/.gitattributes", ".git/refs/heads/odd"]
 )
 def test_a_pipe_in_a_folder_is_found_once_git_waits_for_it(
-    make_repo: MakeRepo, name: str
+    make_repo: MakeRepo, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Git is ended without its time being up; later commands are not even begun, until the pipe is
     gone."""
@@ -95,6 +95,7 @@ def test_a_pipe_in_a_folder_is_found_once_git_waits_for_it(
     (root / "sub" / "b.py").write_text("three = 3\n")
     (root / "sub" / "deep" / "new.py").touch()
     os.mkfifo(root / name)
+    monkeypatch.setattr(git_module, "_LOOK_S", 600.0)  # however busy the machine is
     # Longer than this test may take.
     assert run_git(root, *_COMMANDS[name], timeout_s=1_000.0) is None
     assert git_module._is_blocked(root)
@@ -112,8 +113,11 @@ _COMMANDS = {
 """What opens each of these files."""
 
 
-def test_the_first_bytes_do_not_wait_for_a_pipe_either(make_repo: MakeRepo) -> None:
+def test_the_first_bytes_do_not_wait_for_a_pipe_either(
+    make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A command of which only the beginning is read is ended as well."""
+    monkeypatch.setattr(git_module, "_LOOK_S", 600.0)  # however busy the machine is
     root = make_repo({"a.py": "one = 1\n", "sub/b.py": "two = 2\n"})
     os.mkfifo(root / "sub" / ".gitattributes")
     run_git(root, "log", "-p", timeout_s=1_000.0, most_bytes=1_000_000)

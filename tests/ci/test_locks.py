@@ -3,10 +3,12 @@ installs them."""
 
 import re
 import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ci.rules import rule_files
 from tests.ci.fake_runner import ROOT
@@ -54,6 +56,31 @@ def test_a_lock_holds_what_is_declared_and_every_package_has_checksums(
         for package, text in packages.items()
         if "==" not in text or "--hash=sha256:" not in text
     ] == []
+
+
+def with_dependencies(packages: set[str]) -> set[str]:
+    """Return these packages and all that they need, on any platform, by what is installed here."""
+    waiting = list(packages)
+    seen: set[str] = set()
+    while waiting:
+        package = waiting.pop()
+        if package in seen:
+            continue
+        seen.add(package)
+        try:
+            requirements = map(Requirement, requires(package) or [])
+        except PackageNotFoundError:  # one of another platform
+            continue
+        for requirement in requirements:
+            if "extra ==" not in str(requirement.marker):
+                waiting.append(canonicalize_name(requirement.name))
+    return seen
+
+
+def test_what_runs_is_locked_to_what_is_needed_and_nothing_more() -> None:
+    """A dependency that goes without `make lock` would still be installed where the lock is."""
+    unneeded = locked("run").keys() - with_dependencies(declared() | {"hatchling", "editables"})
+    assert unneeded == set()
 
 
 def test_locks_agree_with_each_other() -> None:

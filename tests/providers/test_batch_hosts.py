@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import IO
 
@@ -36,6 +37,7 @@ from xscore.platform.errors import (
     NoBatchApi,
     Overloaded,
     RateLimited,
+    Unreachable,
     UsageError,
 )
 from xscore.providers.scripted import ScriptedProvider
@@ -196,6 +198,23 @@ async def test_what_is_not_created_is_told_for_certain(
     assert not isinstance(failure.value, CERTAINLY_NOT_CREATED)
     assert vendor.server.batches.asked[Step.CREATE] == 2
     assert vendor.server.batches.created == 0
+
+
+async def test_a_connection_that_is_never_made_has_created_nothing(
+    server: Server, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that accepts and then stays silent in the handshake is no call that took too long."""
+    monkeypatch.setattr("xscore.providers.connection.CONNECT_TIMEOUT_S", 0.2)
+    name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        host = patient(name, f"https://127.0.0.1:{silent.getsockname()[1]}")
+        unreachable = Vendor(server, host, SPEC[name].model)
+        with pytest.raises(CERTAINLY_NOT_CREATED) as failure:
+            await unreachable.created(judging, 1)
+        await host.aclose()
+    assert isinstance(failure.value, Unreachable)
 
 
 async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(

@@ -229,7 +229,7 @@ class StoredClaims:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._commits = commits
-        self._names: JudgmentKey = (turn_key, judge_key(judge), draw)
+        self._key: JudgmentKey = (turn_key, judge_key(judge), draw)
         self._lease = Lease(clock)
         self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
 
@@ -270,13 +270,13 @@ class StoredClaims:
     def _claim(
         self, packs: Sequence[Sequence[str]], at_most: int, connection: Connection
     ) -> list[ClaimResult]:
-        query = find_or_add_query(connection, self._names)
+        query = find_or_add_query(connection, self._key)
         # First of all: to the others a claim counts only while its runner lives.
         self._lease.renew(connection)
         contents = list(chain.from_iterable(packs))
         # What another runner judged since this one looked. Read in the transaction of the claim, so
         # that a content without judgment and claim is certainly not paid for.
-        judged = read_judgments(connection, self._names, contents)
+        judged = read_judgments(connection, self._key, contents)
         taken: set[str] = set()
         # What dead runners held is free again; without living ones nothing is held.
         if self._lease.reap_dead(connection):
@@ -306,7 +306,7 @@ class StoredClaims:
         return results
 
     def _release(self, hashes: Sequence[str], connection: Connection) -> None:
-        query = find_or_add_query(connection, self._names)
+        query = find_or_add_query(connection, self._key)
         connection.executemany(
             "DELETE FROM claim WHERE query_id = ? AND content = ? AND runner = ?",
             [(query, content, self._lease.id) for content in hashes],

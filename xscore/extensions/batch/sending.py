@@ -359,11 +359,11 @@ class BatchSender:
 
     def _is_judged(self, turn_key: str, prompt: PackPrompt) -> bool:
         """Return whether all its pieces have a judgment, or all memories that they are parts of."""
-        names = (turn_key, self.context.job.judge, 0)
+        key = (turn_key, self.context.job.judge, 0)
         pieces = {piece.content_hash for piece in prompt.pieces}
         memories = {piece.memory for piece in prompt.pieces}
         for hashes in (pieces, memories):
-            if len(read_judgments(self.context.connection, names, hashes)) == len(hashes):
+            if len(read_judgments(self.context.connection, key, hashes)) == len(hashes):
                 return True
         return False
 

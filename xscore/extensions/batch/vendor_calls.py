@@ -192,6 +192,10 @@ class BatchHost(ABC):
         try:
             yield
         except TimeoutError as error:
+            # The HTTP client has one of its own kind, of a connection that was never made: then
+            # nothing was created.
+            if type(error) is not TimeoutError:
+                raise self.provider.translated(error) from error
             raise CallTimedOut(
                 f"{host} did not answer within {timeout_s:g} s",
                 hint=(

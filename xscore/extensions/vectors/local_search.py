@@ -27,7 +27,7 @@ as many."""
 WEIGHED = 20_000
 """Vectors whose signs are weighed. Weighing takes longer than counting the signs that differ, and
 more than these do not change what is read."""
-READ_AT_LEAST = 2_000
+READ_AT_LEAST = 1_500
 """Vectors that are read whole after a search by signs."""
 WORD = np.dtype("<u8")
 """Signs are compared 64 at a time."""

@@ -127,7 +127,8 @@ class PgVectorSearch:
         with connected(self._address) as connection, connection.transaction():
             if not _has_table(connection):
                 return []
-            looked_at = str(min(MOST_LOOKED_AT, max(k, 40)))
+            # Looking at only as many as are asked for would miss twice as many of the ten nearest.
+            looked_at = str(min(MOST_LOOKED_AT, max(2 * k, 40)))
             connection.execute(_OPTIONS, {"looked_at": looked_at})
             rows = connection.execute(statement, terms).fetchall()
         cosines = [(str(text_hash), float(cosine)) for text_hash, cosine in rows]

@@ -137,7 +137,8 @@ def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> st
     except (UsageError, StoreError) as error:
         return f"the team's memories: {error.message}"
     except OSError as error:
-        note_failure(store)
+        with suppress(StoreError):
+            note_failure(store)
         return f"{_AS_OF}: no process could be started ({error.strerror})"
     return ""
 
