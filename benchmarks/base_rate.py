@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from recorded_judgments import read_recorded
 
 from xscore.pipeline.joining import JUDGE_BOUND, WORDS_BOUND, WORDS_WEIGHT, join
+from xscore.pipeline.second_draws import nearest_to_threshold
 from xscore.pipeline.selection import select
-from xscore.pipeline.turn_judging import nearest_to_threshold
 from xscore.pipeline.turn_stages import by_rank
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked, Thresholds

@@ -197,12 +197,8 @@ def test_branch_files_that_lead_elsewhere_are_not_read(
     (folder / "BISECT_START").symlink_to(private / "b.py")
     assert working_branch(folder) == DETACHED_HEAD
     (private / "log").write_text("x\tBranch: renamed refs/heads/secret to refs/heads/up\n")
-    assert (
-        earlier_branch_names(
-            folder, os.path.relpath(private / "log", folder / "logs" / "refs" / "heads")
-        )
-        == ()
-    )
+    outside = os.path.relpath(private / "log", folder / "logs" / "refs" / "heads")
+    assert earlier_branch_names(folder, outside) == ()
 
 
 def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:

@@ -44,7 +44,7 @@ class Choice(NamedTuple):
     """A function of an extension, and the settings under which it is called."""
 
     place: str
-    """Where the function stands: `module:function`."""
+    """Where the function is: `module:function`."""
     is_on: "Callable[[Settings], bool]"
 
     def load(self) -> Any:

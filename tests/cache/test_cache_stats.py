@@ -41,19 +41,8 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     with database.transaction(connection):
         judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
     stats = look(connection, path)
-    assert (
-        stats.judgments,
-        stats.turns,
-        stats.reasons,
-        stats.unreachable,
-        stats.quarantined,
-    ) == (
-        8,
-        3,
-        8,
-        1,
-        1,
-    )
+    assert (stats.judgments, stats.turns, stats.reasons) == (8, 3, 8)
+    assert (stats.unreachable, stats.quarantined) == (1, 1)
     assert [
         (
             judge_stats.judge,

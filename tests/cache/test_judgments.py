@@ -37,19 +37,13 @@ def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
     """A judgment is valid for one turn, one judge and one sample."""
     write_judgments(connection, judgments(0, 3))
     other_judge = msgspec.structs.replace(JUDGE, model="other")
-    assert (
-        read_judgments(connection, ("turn 2", judge_key(JUDGE), 0))
-        == read_judgments(connection, ("turn", judge_key(other_judge), 0))
-        == read_judgments(connection, ("turn", judge_key(JUDGE), 1))
-        == {}
-    )
+    assert read_judgments(connection, ("turn 2", judge_key(JUDGE), 0)) == {}
+    assert read_judgments(connection, ("turn", judge_key(other_judge), 0)) == {}
+    assert read_judgments(connection, ("turn", judge_key(JUDGE), 1)) == {}
     assert read_reasons(connection, ("turn 2", judge_key(JUDGE), 0), ["aa"]) == {}
     write_judgments(connection, judgments(2, 5, score=1.0), ("turn", judge_key(other_judge), 0))
-    assert (
-        len(read_judgments(connection, NAMES))
-        == len(read_judgments(connection, ("turn", judge_key(other_judge), 0)))
-        == 3
-    )
+    assert len(read_judgments(connection, NAMES)) == 3
+    assert len(read_judgments(connection, ("turn", judge_key(other_judge), 0))) == 3
 
 
 def test_the_first_judgment_stands(connection: Connection) -> None:

@@ -94,12 +94,8 @@ def test_no_expression_is_in_a_shell() -> None:
 def test_no_expression_names_a_folder_of_the_machine() -> None:
     """In a container an expression names the host's folder, missing there: the shell reads its own
     variable."""
-    assert (
-        re.findall(
-            r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS)
-        )
-        == []
-    )
+    places = r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b"
+    assert re.findall(places, str(STEPS)) == []
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)

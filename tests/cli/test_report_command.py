@@ -296,12 +296,8 @@ def test_what_cannot_be_written_is_refused_first(
     assert (ran.returncode, ran.stdout) == (2, "")
     assert words in ran.stderr
     assert (used_folder / "shop.py").read_text() == SOURCE
-    assert (
-        sorted(
-            path.name for path in (*used_folder.iterdir(), *(store_dir(used_folder)).iterdir())
-        )
-        == before
-    )
+    after = [*used_folder.iterdir(), *store_dir(used_folder).iterdir()]
+    assert sorted(path.name for path in after) == before
 
 
 def test_what_was_written_earlier_is_replaced(used_folder: Path, xscore: Run) -> None:

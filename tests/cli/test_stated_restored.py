@@ -146,11 +146,8 @@ def test_a_new_store_says_once_what_an_earlier_one_held(folder: Path, xscore: Ru
     before = stated_rows(folder)["memories"]
     lose_store(folder)
     line = "you stated 4 memories here before: restore with `xscore store rebuild --stated`"
-    assert (
-        line
-        in xscore("memory", "list", "--kind", "todo", cwd=folder).stderr
-        + xscore("index", cwd=folder).stderr
-    )
+    listed = xscore("memory", "list", "--kind", "todo", cwd=folder)
+    assert line in listed.stderr + xscore("index", cwd=folder).stderr
     added = xscore("memory", "add", "Something new", "--kind", "todo", cwd=folder)
     assert added.returncode == 0 and line not in added.stderr
     back = xscore("store", "rebuild", "--stated", "--yes", "--json", cwd=folder)

@@ -273,12 +273,9 @@ async def test_it_prints_whole(tab: browser.Tab, tmp_path: Path) -> None:
     assert (
         await tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     )
-    assert (
-        await tab.run(
-            "Array.from(document.querySelectorAll('.memories'), one => one.offsetHeight > 100)"
-        )
-        == [True] * 6
-    )
+    tables = "Array.from(document.querySelectorAll('.memories'))"
+    are_tall = await tab.run(f"{tables}.map(table => table.offsetHeight > 100)")
+    assert are_tall == [True] * 6
     assert await tab.run("document.querySelector('.tools').checkVisibility()") is False
     cut = """Array.from(document.querySelectorAll('.wide'))
         .filter(wide => wide.checkVisibility()

@@ -88,13 +88,8 @@ def test_runs_with_deadlines_end_in_the_index_of_one_run(
         indexed_before += report.files.indexed
         shares.append(report.files_left)
     run_until(connection, root, None)
-    assert (
-        rows(
-            connection,
-            "SELECT * FROM worktree_meta WHERE key LIKE 'index_files_left' OR key = 'links_due'",
-        )
-        == []
-    )
+    due = "SELECT * FROM worktree_meta WHERE key LIKE 'index_files_left' OR key = 'links_due'"
+    assert rows(connection, due) == []
     with closing(connect_store(tmp_path / "other" / "memory.db")) as single_run:
         run_until(single_run, root, None)
         assert all(rows(connection, query) == rows(single_run, query) for query in TABLES)

@@ -361,11 +361,6 @@ def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int
         assert before >= 0.4 or not after.boosts
         assert all(memory.because and memory.amount > 0 for memory in after.boosts)
     shuffle = random.Random(seed)
-    assert (
-        ranked(
-            shuffle.sample(outcomes, len(outcomes)),
-            shuffle.sample(edges, len(edges)),
-            turn=turn,
-        )
-        == by_id
-    )
+    shuffled_outcomes = shuffle.sample(outcomes, len(outcomes))
+    shuffled_edges = shuffle.sample(edges, len(edges))
+    assert ranked(shuffled_outcomes, shuffled_edges, turn=turn) == by_id

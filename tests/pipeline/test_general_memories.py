@@ -48,12 +48,9 @@ def test_entries_are_judged_and_answered_from(notes: Path, server: OpenAIServer)
         other_customer = x.context(TASK, about={"customer": "Bob"})
     assert [memory.id for memory in answer.selected] == [paid]
     assert answer.judge.prompt_version == "general-1" and answer.judge.saw == ("task", "about")
-    assert (
-        answer.coverage.judged
-        == repeated.coverage.cached
-        == other_customer.coverage.judged
-        == 2
-    )
+    assert answer.coverage.judged == 2
+    assert repeated.coverage.cached == 2
+    assert other_customer.coverage.judged == 2
     judging, answering = server.counts.bodies[0], server.counts.bodies[1]
     assert "an entry of any kind" in judging["messages"][0]["content"]
     assert "You answer a task from memories" in answering["messages"][0]["content"]
@@ -148,8 +145,5 @@ def test_the_rubric_follows_the_folder(notes: Path, shop: Path) -> None:
         for folder, options in cases
     ]
     assert chosen == ["code", "general", "code"]
-    assert (
-        named_rubric("Only what costs money.").version()
-        != named_rubric("general").version()
-        == "general-1"
-    )
+    assert named_rubric("general").version() == "general-1"
+    assert named_rubric("Only what costs money.").version() != "general-1"

@@ -152,8 +152,8 @@ def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: Decision
     code = (
         "import asyncio, sys; from pathlib import Path\n"
         "from tests.pipeline.test_decision_turns import *\n"
-        "class There: url = sys.argv[1]\n"
-        "asyncio.run(ask(Path(sys.argv[2]), settings_for(There)))\n"
+        "class There: url, host = sys.argv[1], sys.argv[2]\n"
+        "asyncio.run(ask(Path(sys.argv[3]), settings_for(There)))\n"
     )
 
     def hold_the_second(_: object) -> None:
@@ -161,7 +161,8 @@ def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: Decision
 
     server.status = hold_the_second
     process = subprocess.Popen(
-        [sys.executable, "-c", code, server.url, str(shop)], cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", code, server.url, server.host, str(shop)],
+        cwd=Path(__file__).parents[2],
     )
     while server.requests < 2 and process.poll() is None:
         time.sleep(0.05)

@@ -81,11 +81,8 @@ async def test_the_user_layer_is_judged_and_kept_apart(
             .execute("SELECT access_count FROM memory")
             .fetchone()[0]
         )
-    assert (
-        [chosen.layer for chosen in first.selected]
-        == ["user"]
-        == [chosen.layer for chosen in repeated.selected]
-    )
+    assert [chosen.layer for chosen in first.selected] == ["user"]
+    assert [chosen.layer for chosen in repeated.selected] == ["user"]
     assert first.selected[0].reason == REASON == repeated.selected[0].reason
     assert "commit style" in render_selection(first)
     assert repeated.coverage.judged == 0

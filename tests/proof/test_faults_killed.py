@@ -74,11 +74,8 @@ async def test_interrupted_while_judging(
         coverage = receipt["coverage"]
         assert coverage["candidates"] == coverage["judged"] + coverage["unjudged"] == MEMORIES
         assert receipt["unjudged"]["by_cause"] == {"interrupted": coverage["unjudged"]}
-        assert (
-            coverage["judged"]
-            == sum(host.counts.judgments.values())
-            == count_rows(root, "judgment")
-        )
+        assert coverage["judged"] == sum(host.counts.judgments.values())
+        assert coverage["judged"] == count_rows(root, "judgment")
         assert host.counts.answering_requests == 0
         host.latency_s = 0.0
         async with Pipeline.open(root, settings_for(dialect, host)) as pipeline:

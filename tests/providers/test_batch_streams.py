@@ -1,5 +1,6 @@
 """A batch of any size passes through bounded memory, up and down; measured in a new process."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from aiohttp import web
 from tests.servers.threaded_server import ThreadedServer, serve_app
 from xscore.extensions.batch.records import RequestOutcome
 from xscore.extensions.batch.vendor_batches import batch_host
+from xscore.platform.errors import UnreadableResponse
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import OpenAISettings, Settings
 
@@ -167,3 +169,31 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
     assert {read.outcome for read in results} == {RequestOutcome.ERRED} and all(
         read.is_charged for read in results
     )
+
+
+class CutLines(Lines):
+    """A server whose packed results end too early, and which says that they are whole."""
+
+    async def _results(self, request: web.Request) -> web.StreamResponse:
+        packed = gzip.compress(b"\n".join(self.lines))
+        return web.Response(
+            body=packed[: len(packed) // 2], headers={"Content-Encoding": "gzip"}
+        )
+
+
+async def test_packed_results_that_end_too_early_are_not_taken_for_all() -> None:
+    """What was unpacked is read; the rest was paid for, and is asked for again."""
+    lines = [
+        json.dumps({"custom_id": f"xs_1-q{number}-a0", "response": {}}).encode()
+        for number in range(RESULTS)
+    ]
+    read = 0
+    with CutLines(*lines) as server:
+        settings = Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1"))
+        host = batch_host(connect_provider(ModelSpec("openai", "m"), settings))
+        seen = await host.look("batch_1")
+        with pytest.raises(UnreadableResponse):
+            async for _ in host.results(seen, model="m"):
+                read += 1
+        await host.aclose()
+    assert 0 < read < RESULTS

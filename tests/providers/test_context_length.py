@@ -95,17 +95,8 @@ def test_what_a_model_was_made_for_is_told_apart() -> None:
 )
 def test_a_number_that_is_none_is_silence(odd: object) -> None:
     """Only a plausible integer is believed."""
-    assert (
-        served_context(
-            {
-                "data": [
-                    {"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}
-                ]
-            },
-            "m",
-        )
-        is None
-    )
+    model = {"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}
+    assert served_context({"data": [model]}, "m") is None
     assert served_context({"default_generation_settings": {"n_ctx": odd}}, "m") is None
     assert served_context({"data": odd}, "m") is None
 

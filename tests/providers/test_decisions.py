@@ -183,11 +183,8 @@ async def test_the_name_of_a_model_is_not_taken_on_trust(server: DecisionServer)
         ("x" * 9_999, request.model),
     ):
         server.model = name
-        assert (
-            (await provider.complete(request)).model
-            == provider.learned("m").answered_by
-            == learned
-        )
+        assert (await provider.complete(request)).model == learned
+        assert provider.learned("m").answered_by == learned
     await provider.aclose()
 
 

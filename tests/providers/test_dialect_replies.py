@@ -76,6 +76,56 @@ async def test_an_error_within_a_stream_is_taken_by_its_code(
             await _read_stream(provider, event)
 
 
+REFUSED = {"error": {"code": "content_filter", "message": "No."}}
+SAID = {"choices": [{"delta": {"content": "So far"}}]}
+FINISHED = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+DONE = b"[DONE]"
+
+
+async def test_a_prompt_declined_by_a_code_ends_alike_however_it_is_answered() -> None:
+    """Whole or streamed it was not read; after the first text it was."""
+    unstreamed = HOST._read(json.dumps(REFUSED).encode(), {}, CALL)
+    streamed = await _read_stream(HOST, REFUSED, DONE)
+    assert unstreamed == streamed
+    assert unstreamed.finish is Finish.REFUSAL
+    assert not unstreamed.usage.output_tokens
+    later = await _read_stream(HOST, SAID, FINISHED, REFUSED, DONE)
+    assert (later.text, later.finish) == ("So far", Finish.REFUSAL)
+    assert later.usage.output_tokens
+
+
+@pytest.mark.parametrize("end", [b"[DONE]", b"[DONE] ", b" [DONE]"])
+async def test_events_that_say_nothing_are_skipped_and_the_end_may_have_spaces(
+    end: bytes,
+) -> None:
+    """Nothing after the end is read."""
+    completion = await _read_stream(HOST, SAID, b"", b" ", FINISHED, end, b"no JSON")
+    assert (completion.text, completion.finish) == ("So far", Finish.STOP)
+
+
+@pytest.mark.parametrize("name", ["type", "object"])
+async def test_an_event_that_is_an_error_itself_is_one(
+    spoken: DialectServer, name: str
+) -> None:
+    """Its fields stand beside the word, not under it."""
+    event = {name: "error", "message": "No more of it.", "code": "insufficient_quota"}
+    async with spoken.connected(spoken.server.url) as provider:
+        with pytest.raises(QuotaExhausted, match="No more of it"):
+            await _read_stream(provider, event)
+
+
+async def test_claudes_last_event_ends_the_stream_of_a_host_that_keeps_it_open() -> None:
+    """Nothing after it is read."""
+    completion = await _read_stream(
+        CLAUDE,
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "So far"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+        b"no JSON",
+    )
+    assert (completion.text, completion.finish) == ("So far", Finish.STOP)
+
+
 @pytest.mark.parametrize("count", [10**30, -1, True, 1.5, "9", None])
 def test_a_count_that_cannot_be_is_none(count: object) -> None:
     """Invalid usage counts as unreported: it is neither believed nor able to break the ledger."""

@@ -102,13 +102,16 @@ async def test_the_format_is_left_out_where_it_is_refused(
         {"data": [{"index": at, "embedding": [1.0] * (at + 1)} for at in range(3)]},
         {"data": [{"index": at, "embedding": ["x"]} for at in range(3)]},
         {"data": [{"index": at, "embedding": []} for at in range(3)]},
+        {"data": [{"index": at, "embedding": [10**400]} for at in range(3)]},
+        {"data": [{"index": at, "embedding": [1e30]} for at in range(3)]},
+        {"data": [{"index": at, "embedding": [float("nan")]} for at in range(3)]},
         {"data": [{"index": 0, "embedding": [1.0]}] * 3},
     ],
 )
 async def test_vectors_that_are_none_are_an_error(
     embedding_server: EmbeddingServer, reply: dict[str, object]
 ) -> None:
-    """A wrong number of rows, ragged rows and words are never accepted as vectors."""
+    """A wrong number of rows, ragged rows, words and vast numbers are never accepted as vectors."""
     embedding_server.reply = reply
     embedder = embedder_of(settings_of(embedding_server))
     with pytest.raises(UnreadableResponse):

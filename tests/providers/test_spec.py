@@ -135,6 +135,8 @@ def test_a_host_is_name_and_port(url: str, host: str) -> None:
         "ftp://x",
         "http://",
         "http://a:99999/",
+        "http://a..b/",
+        f"http://{'a' * 64}.com/",
         "http://u:p@x/",
         "https://x/v1?key=secret",
     ],

@@ -127,6 +127,51 @@ async def test_tls_goes_through_a_tunnel(
     assert secure.counts.requests == 1
 
 
+@pytest.mark.parametrize("user", ["", "ann:secret@"])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+async def test_a_proxy_never_gets_the_key_of_a_host_behind_tls(
+    secure: OpenAIServer,
+    authority: trustme.CA,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    user: str,
+    is_streamed: bool,
+) -> None:
+    """Nor the user's own headers; the host gets both."""
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", trust(authority, tmp_path))
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: own-value")
+    with ForwardProxy(secure.host) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{user}{proxy.host}")
+        async with connected("https://models.example.test/v1", key=KEY) as provider:
+            await provider.complete(judging(), print if is_streamed else None)
+    (head,) = proxy.heads
+    assert head.startswith("CONNECT")
+    assert KEY not in head
+    assert "own-value" not in head
+    assert ("Basic YW5uOnNlY3JldA==" in proxy.authorizations) is bool(user)
+    (received,) = secure.counts.headers
+    assert received["authorization"] == f"Bearer {KEY}"
+    assert received["x-own"] == "own-value"
+
+
+@pytest.mark.parametrize("value", ["X: a\rb", "X\x01Y: a"])
+async def test_a_header_of_the_environment_that_cannot_be_sent_is_a_usage_error(
+    server: OpenAIServer,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+) -> None:
+    """The error names its variable."""
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", value)
+    async with connected(server.url, key=KEY) as provider:
+        with pytest.raises(UsageError, match="OPENAI_CUSTOM_HEADERS"):
+            await provider.complete(judging())
+    assert server.counts.requests == 0
+
+
 @pytest.mark.parametrize("status", [407, 403])
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_proxy_that_refuses_says_so(

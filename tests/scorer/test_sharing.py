@@ -115,17 +115,11 @@ async def test_four_at_once_pay_for_each_candidate_once(
     candidates = JudgeHarness(code, alone).candidates
     results_of_judges = await asyncio.gather(*(settle(judge, candidates) for judge in judges))
     assert all(causes(results) == {"judged": len(code)} for results in results_of_judges)
-    assert (
-        len(
-            {
-                tuple(
-                    sorted((h, r.score) for h, r in results.items() if isinstance(r, Judgment))
-                )
-                for results in results_of_judges
-            }
-        )
-        == 1
-    )
+    scores_of_judges = set[tuple[tuple[str, float], ...]]()
+    for results in results_of_judges:
+        scores = [(h, r.score) for h, r in results.items() if isinstance(r, Judgment)]
+        scores_of_judges.add(tuple(sorted(scores)))
+    assert len(scores_of_judges) == 1
     assert paid(*providers) == paid(alone)
     assert sum(len(code) - len(judge.judged_elsewhere) for judge in judges) == len(code)
     assert all(provider.requests for provider in providers)

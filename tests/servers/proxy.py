@@ -24,6 +24,8 @@ class ForwardProxy(ThreadedServer):
         self.asked: list[str] = []
         """Requests received: `CONNECT name:port` or `POST http://name/path`."""
         self.authorizations: set[str] = set()
+        self.heads: list[str] = []
+        """Of all requests, as they came."""
 
     @property
     def url(self) -> str:
@@ -47,6 +49,7 @@ class ForwardProxy(ThreadedServer):
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head.decode())
         line, _, rest = head.decode().partition("\r\n")
         method, target, version = line.split(" ")
         self.asked.append(f"{method} {target}")

@@ -105,12 +105,8 @@ def test_a_store_that_is_opened_while_it_is_rebuilt_stays_whole(
             with closing(
                 opening.open_store(store_dir, user_data_dir=user_dir, trust=False)
             ) as connection:
-                assert (
-                    connection.execute(
-                        "SELECT value FROM meta WHERE key = 'store_id'"
-                    ).fetchone()
-                    == name
-                )
+                store_id = "SELECT value FROM meta WHERE key = 'store_id'"
+                assert connection.execute(store_id).fetchone() == name
             opened += 1
         return opened
 

@@ -154,12 +154,10 @@ def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
     assert renamed is not None and (renamed.branch, renamed.ticket) == ("feat/ABC-9-y", "ABC-9")
     new_session = resume_session(store.connection, branch="feat/x", now=3.0)
     assert new_session.thread != old
-    assert (
-        resume_session(
-            store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)
-        ).thread
-        == old
+    of_new_name = resume_session(
+        store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)
     )
+    assert of_new_name.thread == old
 
 
 @pytest.mark.parametrize(

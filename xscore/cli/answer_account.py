@@ -67,7 +67,7 @@ def render_filled(answer: Answer) -> str:
     passed = len(answer.selected) - filled
     # Where few come near enough, some of these places stay free.
     goal = f"to make {places}: " if len(answer.selected) >= places else "since "
-    # Tests and documents that passed may have taken all places, and near code stands beside them.
+    # Tests and documents that passed may have taken all places, and near code is left beside them.
     why = "since few of those that passed are code"
     if passed == 0:
         floor = format_fraction(fill_floor(answer))
@@ -143,7 +143,7 @@ def _short_name(memory: Selected) -> str:
 
 
 def render_absent_reasons(answer: Answer) -> str:
-    """Say why chosen memories stand without a reason; empty if they have one."""
+    """Say why chosen memories have no reason; empty if they have one."""
     if answer.selected and answer.reasons.absent:
         return faint(f"no reasons: {one_line(answer.reasons.absent)}")
     return ""

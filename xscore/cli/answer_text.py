@@ -144,7 +144,7 @@ def _nothing_chosen(
     nearest = shown_memories(answer)
     why_lower = _why_all_lower(nearest)
     if why_lower:
-        # Below what nearly fits stands what most likely is none of it: a line each will do.
+        # Below what nearly fits comes what most likely does not: a line each will do.
         head = f"Nothing was chosen: {why_lower}.{_folders_kept_out(answer)} The nearest:"
         return [head, *[_one_line_entry(memory, width) for memory in nearest], NOT_HERE_HINT]
     if not nearest:

@@ -150,7 +150,7 @@ def command(
 
         def run(**values: Any) -> Any:
             before = click.get_current_context().find_root().params
-            # An option of OUTPUT may stand before the command: the group then holds it.
+            # An option of OUTPUT may come before the command: the group then holds it.
             for output_name in output_names:
                 values[output_name] = values[output_name] or before.get(output_name)
             set_color(values["color"])

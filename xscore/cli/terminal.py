@@ -37,7 +37,7 @@ OUTPUT = [
         ["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."
     ),
 ]
-"""They stand before or after the command."""
+"""They may come before or after the command."""
 _color = {"mode": "auto"}
 
 Record = TypeVar("Record")

@@ -3,7 +3,7 @@
 A turn belongs to the day, and to the period, in which it began, with all its calls; so no turn is
 ever cut in two. SQLite adds the calls of a ledger up, a row for each turn, stage and model, and
 groups those rows further; a damaged row is left out of every sum and counted. Calls that no turn
-made (an index that embeds, the doctor) stand under the command that made them. The table is never
+made (an index that embeds, the doctor) are under the command that made them. The table is never
 written to a disk, since a store may be encrypted. Trade-off: a call after midnight counts for the
 day of its turn, where a cap by day counts it for its own.
 """
@@ -138,7 +138,7 @@ class CallTable:
         many rows of calls are damaged.
 
         turns: those of this ledger that were asked for.
-        jobs: job -> the command its calls stand under.
+        jobs: job -> the command its calls are listed under.
         """
         valid = 0
 

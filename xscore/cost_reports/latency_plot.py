@@ -1,7 +1,7 @@
 """The plot of latency: a line from p50 to p99 for each stage, on a logarithmic scale, with the p95
 of the baseline.
 
-Trade-off: what is faster than a millisecond stands at the left edge.
+Trade-off: what is faster than a millisecond is at the left edge.
 """
 
 from collections.abc import Sequence

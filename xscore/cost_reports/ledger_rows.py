@@ -104,7 +104,7 @@ def read_jobs(
 ) -> tuple[OfflineTotals, dict[str, str], int]:
     """Add up the period's jobs, or the one asked for.
 
-    Also what the calls of any job stand under in `--by command`, and how many rows are damaged.
+    Also the name that the calls of a job have in `--by command`, and how many rows are damaged.
     """
     with lenient_text(connection):
         rows = _rows(connection, _JOBS, ())

@@ -2,7 +2,7 @@
 
 The content security policy names the style and the script by their hashes and lets nothing else in,
 whatever a memory says. Plots are drawn by `plots.js` and a bundle of d3 (`vendor/plotting.js`)
-from one block of JSON; without scripts the numbers of each stand in its table. The same report
+from one block of JSON; without scripts the numbers of each are in its table. The same report
 gives the same bytes.
 """
 

@@ -1,7 +1,7 @@
 """What a plot consists of: values and which axes they are drawn along. `plots.js` draws it with
 d3's scales and axes.
 
-The numbers of a plot stand in a table below it. Trade-off: without scripts only that table is seen.
+The numbers of a plot are in a table below it. Trade-off: without scripts only that table is seen.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The plots of the page: cost, coverage and caches, latency, calls, agreement, what answers used,
 and scores by judge.
 
-This decides what a plot shows; `plots.js` draws it. The numbers of a plot stand in a table below
+This decides what a plot shows; `plots.js` draws it. The numbers of a plot are in a table below
 it. Plots along turns go from the oldest to the newest; many turns are averaged in at most
 `MAX_BUCKETS` groups. Trade-off: models past the fifth share one colour.
 """

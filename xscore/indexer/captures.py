@@ -141,7 +141,7 @@ class Syntax(Struct):
     """(byte, type as written) of what a function type returns."""
     bases: list[tuple[int, str]] = field(default_factory=list)
     places: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, name) where an imported name stands, in code or not."""
+    """(byte, name) of each imported name, in code or not."""
     values: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name as written) of what is imported and used other than by a call."""
     imports: list[Import] = field(default_factory=list)
@@ -205,11 +205,11 @@ def _order(syntax: Syntax) -> None:
 
 
 Spot = TypeVar("Spot", bound="tuple[int, *tuple[Any, ...]]")
-"""What stands at a byte, which comes first."""
+"""What is at a byte, which comes first."""
 
 
 def _outside(ranges: Sequence[tuple[int, int]], spots: Sequence[Spot]) -> list[Spot]:
-    """Return those that stand in none of these ranges; both are sorted, no range holds another."""
+    """Return those in none of these ranges; both are sorted, no range holds another."""
     outside: list[Spot] = []
     for spot in spots:
         before = bisect_right(ranges, (spot[0], sys.maxsize)) - 1
@@ -402,7 +402,7 @@ def _imports(data: bytes, captures: "Captures") -> list[Import]:
 
 
 def _word(data: bytes, node: "Node") -> str:
-    """Return a name that stands alone; `?` for one that is defined there, or follows what it
+    """Return a name on its own; `?` for one that is defined there, or follows what it
     belongs to."""
     before = data[max(0, node.start_byte - 5) : node.start_byte]
     if before.endswith((b".", b":", b"@", b"def ", b"$")):

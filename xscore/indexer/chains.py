@@ -79,7 +79,7 @@ _MEMBERS = {
     "scoped_property_access_expression": ("scope", "name"),
     "navigation_expression": ("target *", ""),
 }
-"""A member of an object: in which fields the object and the name stand."""
+"""A member of an object: the fields of the object and of the name."""
 _PATHS = {
     "scoped_identifier": ("path", "name"),
     "qualified_identifier": ("scope", "name"),

@@ -165,7 +165,7 @@ class MemberIndex(ReachIndex):
         return self._nearest_of(rows, holder.path)
 
     def _find_class_here(self, owner: str, path: str) -> EntityRow | None:
-        """Return the class whose methods stand in this file, though it may be defined in
+        """Return the class whose methods are in this file, though it may be defined in
         another."""
         defined_here = self._in_file(path).get(owner)
         if defined_here is not None or not self._row(path).has_open_classes:

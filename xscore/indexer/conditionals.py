@@ -1,6 +1,6 @@
 """Make C readable where `#if` cuts a definition in two: the grammar reads all branches at once.
 
-A conditional is resolved if it stands in the middle of a statement, or if a branch of it is no
+A conditional is resolved if it is in the middle of a statement, or if a branch of it is no
 whole
 one: a brace is opened and not closed, or its last character ends nothing. Then its first branch
 stays, and the others and the directives are blanked; rows and bytes stay where they are. Trade-off:
@@ -24,7 +24,7 @@ _UNREAD = re.compile(
 """A comment or a string."""
 _DEFINED = re.compile(rb"!?[ \t]*+defined[ \t]*+\(?[ \t]*+(\w++)[ \t]*+\)?")
 _FALSE = (b"0", b"__cplusplus")
-"""Conditions that do not hold: `extern "C" {` stands alone in one, and its end in another."""
+"""Conditions that do not hold: `extern "C" {` is alone in one, and its end in another."""
 _BLANK = bytes(byte if byte == 10 else 32 for byte in range(256))
 _ENDS = (b";", b"{", b"}", b":")
 """Characters that end a statement, a label or the beginning of a block."""
@@ -33,7 +33,7 @@ _CONTINUES = tuple(bytes([byte]) for byte in b"{&|,)=+-?:;")
 _HEAD = re.compile(rb"\s*+(?:else\s++)?(?:if|for|while|switch)\b")
 """The beginning of a statement, with none behind it."""
 _LOOK_AROUND = 400
-"""Bytes in which what stands before and behind a conditional is looked for."""
+"""Bytes in which the text before and after a conditional is looked for."""
 MOST_NESTED = 100
 """Deeper conditionals are left alone."""
 
@@ -83,7 +83,7 @@ def with_whole_definitions(data: bytes) -> bytes:
 
 def _cuts_code(conditional: _Conditional, end: int, readable: bytearray) -> bool:
     before = readable[max(0, conditional.start - _LOOK_AROUND) : conditional.start].rstrip()
-    # A macro may stand on a row of its own: `)` before it ends a statement, too.
+    # A macro may be on a row of its own: `)` before it ends a statement, too.
     if before and not before.endswith((*_ENDS, b")")):
         return True
     following = readable[end : end + _LOOK_AROUND].lstrip()

@@ -1,7 +1,7 @@
 """Files of keys and of blocks, cut where those begin; small neighbours are joined.
 
 Keys come from the grammar; INI and the languages without one are read by line rules. Comments go
-with what stands below them. Trade-off: keys below the second level are not named.
+with what is below them. Trade-off: keys below the second level are not named.
 """
 
 import re
@@ -43,7 +43,7 @@ def cut_config(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:
     keys = _ini_sections(lines) if syntax is None else _keys(syntax, "section")
     starts = _with_comments(keys, lines)
     first = next(iter(starts.values()), name_rows(lines, *trim_rows(lines, 0, last)))
-    # The first block begins with the file, whatever stands above its key.
+    # The first block begins with the file, whatever is above its key.
     later_starts = list(starts.items())[1:]
     starts = {0: first} | dict(later_starts)
     subsections = _keys(syntax, "subsection")

@@ -239,7 +239,7 @@ def _rows_in_place(text: str) -> list[str]:
 def cut_cells(source: SourceFile) -> Cut:
     """Cut a notebook's script: its prose by heading, the code of a cell into functions and blocks.
 
-    Prose runs on from cell to cell. A heading that stands alone above code goes with the code.
+    Prose runs on from cell to cell. A heading alone above code goes with the code.
     """
     lines = source.lines
     starts = [row for row, line in enumerate(lines) if line in (CELL, MARKDOWN_CELL)]

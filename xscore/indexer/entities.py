@@ -176,7 +176,7 @@ def _joined_clauses(
 
     What is within a clause stays apart. Many long clauses become several entities. Trade-off: the
     number of arguments is not compared, so `foo/1` and `foo/2`, two functions of one name, are one
-    entity where nothing stands between them; mostly one calls the other.
+    entity where nothing is between them; mostly one calls the other.
     """
     joined: list[Definition] = []
     open_at = -1  # the place of the function whose next clause may follow

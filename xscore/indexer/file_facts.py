@@ -46,7 +46,7 @@ follows."""
 
 
 Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
-"""What stands at a byte, which comes first."""
+"""What is at a byte, which comes first."""
 
 
 class FileFacts:
@@ -448,7 +448,7 @@ def made_by(name: str, text: str) -> str:
 
 
 def _places(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield where a name stands as a word and may be stated, as start and end."""
+    """Yield where a name is a word and may be stated, as start and end."""
     place = text.find(name)
     while place >= 0:
         end = place + len(name)

@@ -78,7 +78,7 @@ def is_class_name(name: str) -> bool:
 
 
 def name_places(data: bytes, names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return each byte where one of these names stands as a word, in order."""
+    """Return each byte where one of these names is a word, in order."""
     words = {name.encode(): name for name in names if _NAME.fullmatch(name)}
     if not words:
         return []

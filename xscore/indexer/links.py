@@ -492,7 +492,7 @@ class NameIndex(MemberIndex):
 
 
 def _is_top_of(row: EntityRow, stem: str) -> bool:
-    """Whether it stands at the top level of a file of this name."""
+    """Whether it is at the top level of a file of this name."""
     return row.path.rpartition("/")[2].partition(".")[0] == stem and "." not in row.plain
 
 

@@ -30,7 +30,7 @@ from xscore.store.encoded_files import FileMentions
 
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
 _CRATE_FOLDERS = frozenset({"bin", "tests", "examples", "benches"})
-"""Files in Rust whose modules stand beside them, not in a folder of the file's name."""
+"""Files in Rust whose modules are next to them, not in a folder of the file's name."""
 _PACKAGE_FILES = ("__init__.py", "__init__.pyi")
 _PYTHON_FILES = (".py", ".pyi")
 _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")

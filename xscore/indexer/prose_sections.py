@@ -34,7 +34,7 @@ _LINKED = re.compile(r"!?\[([^][\n]{1,200})\]\([^()\n]{0,300}\)")
 """What a heading says, and where it links to: of the name only the first is a part."""
 _HEADING_CHARS = 120
 _LINE_CHARS = 2_000
-"""Of a heading; what stands behind is not read."""
+"""Longest heading that is read; the rest is ignored."""
 
 Heading = tuple[int, int, str]
 """Row, level, words."""
@@ -78,7 +78,7 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
         name = name_rows(lines, 0, max(first - 1, 0))
         spans.append((name, 0, first - 1))
         start = first
-    # A section ends where the next heading stands.
+    # A section ends at the next heading.
     ends = [row for row, _, _ in headings[1:]]
     ends.append(len(lines))
     for (row, level, words), end in zip(headings, ends, strict=False):

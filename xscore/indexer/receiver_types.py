@@ -290,7 +290,7 @@ class ReceiverIndex(VariableIndex):
         return in_namespace or self._bare_or_mixed_in(name, owner, path)
 
     def _in_namespace(self, name: str, owner: str, path: str) -> EntityRow | None:
-        """Return the function or class that stands in the outermost namespace of a class."""
+        """Return the function or class in the outermost namespace of a class."""
         plain = f"{owner.partition('.')[0]}.{name}"
         rows = [row for row in self._named(name) if row.plain == plain]
         return self._nearest_of([row for row in rows if row.kind in _TOP_KINDS], path)

@@ -3,7 +3,7 @@ its workspaces.
 
 `exports` and its like name built files, which are seldom in a repository: a path below `dist/` then
 means the source of that name. A package counts where a workspace lists it, or where no workspace
-stands above the importer. The `paths` of the nearest `tsconfig.json` above come first. Pure.
+is above the importer. The `paths` of the nearest `tsconfig.json` above come first. Pure.
 Trade-off: installed packages are not known, nor what a `tsconfig.json` takes over from another
 folder.
 """

@@ -182,7 +182,7 @@ class _Worker(Struct):
         self.is_ready = False
 
     def _read(self, finished: list[EncodedFile]) -> bool:
-        """Take the results that have arrived; return False once the process has ended."""
+        """Receive the results that have arrived; return False once the process has ended."""
         if self.results is None:
             return False
         is_open = True

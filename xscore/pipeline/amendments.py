@@ -1,4 +1,4 @@
-"""The later word stands above the earlier: who amends whom among what was said on a task.
+"""The later word ranks above the earlier: who amends whom among what was said on a task.
 
 Chats, commits, decisions and facts outlive what changed them. One that says that it amends,
 supersedes or reverts, and cites an earlier one or shares enough of its words, is lifted above it,
@@ -43,7 +43,7 @@ NO_FACTS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Ki
 IMAGINED = 50
 """Memories without any of the words that are imagined, so that words weigh in a small store."""
 STEP = 1e-6
-"""How far above the earlier word the later one stands at least."""
+"""How far above the earlier word the later one is placed at least."""
 MOST_NAMED = 2
 
 _AMENDS = re.compile(
@@ -170,7 +170,7 @@ def _may_amend(memories: Sequence[SpokenMemory]) -> bool:
 
 
 def sayings_of(memories: Iterable[SpokenMemory]) -> list[Saying]:
-    """Join the exchanges of each chat; what belongs to none stands alone. The latest first."""
+    """Join the exchanges of each chat; what is in none is one of its own. The latest first."""
     chats: dict[str, list[SpokenMemory]] = {}
     for memory in memories:
         chats.setdefault(memory.session or memory.id, []).append(memory)

@@ -41,7 +41,6 @@ from xscore.records.memory import (
 )
 from xscore.records.turn import Scope
 from xscore.store.memory_queries import latest_decisions
-from xscore.store.near_duplicates import near_duplicates
 from xscore.store.purposes import purposes_to_show
 from xscore.store.store import Store
 
@@ -157,7 +156,7 @@ def _near(
         is_among_nearest = place < nearest and near.score > 0
         if not (selection.came_near(near) or is_among_nearest):
             continue
-        # What is folded is named where it stands.
+        # What is folded is named there.
         if selection.placed_by.get(candidate.id) is PlacedBy.FOLDED:
             continue
         cause = LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW
@@ -269,6 +268,9 @@ def _without_near_duplicates(
     texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)
+    # Most turns show one such memory or none.
+    from xscore.store.near_duplicates import near_duplicates
+
     return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
 

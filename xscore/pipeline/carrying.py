@@ -52,7 +52,7 @@ LEFT_BY = {
     UnjudgedCause.DEADLINE: "the deadline came first",
     UnjudgedCause.REPLAY: "a replay sends nothing",
 }
-"""Causes for which an earlier judgment stands in: nothing was wrong with the memory or the
+"""Causes for which an earlier judgment is used instead: nothing was wrong with the memory or the
 judge."""
 
 FIRST_OF_ITS_THREAD = "this judge has judged none of it in this thread before"

@@ -22,7 +22,7 @@ OTHERS_OF_KIND: Mapping[str, str] = {
 
 
 def words_of_listed(shown: Selected, receipt: Answer, *, is_kept: bool) -> str:
-    """Say why a memory stands where the receipt lists it."""
+    """Say why a memory is where the receipt lists it."""
     score = score_sum(shown, receipt)
     threshold = shown.threshold
     short = threshold - shown.score

@@ -35,7 +35,7 @@ def describe_model_judge(
     rubric = rubric or rubric_of(settings)
     form = _decision_form(spec, settings.judge)
     declared = model_settings(spec.provider, spec.model)
-    # Each question of a decision model stands alone: it has no order and no pack.
+    # Each question of a decision model is independent: it has no order and no pack.
     order, is_packed = DECISION_ORDER, False
     if form is None:
         order = settings.judge.order or declared.order

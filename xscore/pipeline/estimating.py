@@ -322,7 +322,7 @@ def forecast_work(
     shown = turn_block(turn, sees=sees)[: layout.turn_chars]
     turn_chars = tokens.size(shown) + ASKED_CHARS
     per_token = builder.model.chars_per_token
-    # Only what stands before the turn can be served again to another one.
+    # Only what comes before the turn can be served again to another one.
     is_prefix = builder.order == "memory_first"
     calls = chars = output = lasting = 0
     for pack in packs:

@@ -1,8 +1,8 @@
 """A final round: another judge looks once more at what came first, side by side in one prompt.
 
-Its scores stand in the place of the judge's for those memories, joined with words and boosted as
+Its scores replace the judge's for those memories, joined with words and boosted as
 any; nothing that it has not seen is kept. They are stored under its own name, so a turn that is
-all cached sends nothing. Where it fails or no time is left, the scores of the judge stand, and a
+all cached sends nothing. Where it fails or no time is left, the scores of the judge stay, and a
 warning says so. Trade-off: a memory that the judge and words both miss never comes here; and an
 estimate has to guess who comes first.
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_FINALISTS = 60
 ROUND_TOKENS = 24_000
-"""Of one prompt, so that all finalists stand side by side where the model's context has room."""
+"""Of one prompt, so that all finalists are side by side where the model's context has room."""
 
 
 def finalists(

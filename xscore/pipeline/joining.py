@@ -35,7 +35,7 @@ MOST_LIFTED, LIFTED_SHARE = 100, 0.2
 """Words speak for at most this many memories, and at most this share of a pool: where more score
 above `NEUTRAL_WORDS`, as with a long task, the neutral score is higher."""
 JOINED_FROM, JOINED_WHOLLY = 50, 100
-"""Memories of a pool up to which the model's score stands alone, and from which words have their
+"""Memories of a pool up to which the model's score counts alone, and from which words have their
 whole weight. All of a small pool has room among the first 15, and its words are too few to tell
 much: joined, a strong judge lost some of what it had kept."""
 

@@ -37,7 +37,7 @@ def to_json(record: object) -> dict[str, Json]:
 
 
 def record_json(record: object) -> dict[str, Json]:
-    """Render a record as it stands inside another object, without a `schema` of its own."""
+    """Render a record as it is inside another object, without a `schema` of its own."""
     body = _value(record)
     assert isinstance(body, dict)
     return body

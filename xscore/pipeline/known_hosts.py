@@ -8,6 +8,8 @@ from sqlite3 import Connection
 
 from xscore.cache import capabilities
 from xscore.pipeline.judge_description import JudgeDescription
+from xscore.platform.errors import StoreError
+from xscore.platform.text import join_sentences
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability
@@ -58,6 +60,16 @@ def remember_host(judge: JudgeDescription) -> None:
         capabilities.amend_capability(
             connection, **where, limits=learned.limits, at=judge.store.clock()
         )
+
+
+def remember_host_or_warn(judge: JudgeDescription) -> list[str]:
+    """Call `remember_host`; where that fails, return a warning: the host can be probed again."""
+    try:
+        remember_host(judge)
+    except StoreError as error:  # the judgments are worth more
+        warning = f"the host's capabilities could not be stored: {error.message}"
+        return [join_sentences(warning, error.hint)]
+    return []
 
 
 def remember_no_decisions(

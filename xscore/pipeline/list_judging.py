@@ -96,7 +96,7 @@ async def judge_question(
         and parts.settings.selection.most_redrawn
         and not settled.interrupted
     ):
-        from xscore.pipeline.turn_judging import draw_again  # only near a threshold
+        from xscore.pipeline.second_draws import draw_again  # only near a threshold
 
         settled, _ = await draw_again(parts, parts.judge, resources, prepared, settled)
     return replace(settled, warnings=(*judge.warnings(), *settled.warnings))

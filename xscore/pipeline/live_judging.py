@@ -6,7 +6,7 @@ late are not started, so a turn's last seconds are spent waiting.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from decimal import Decimal
 from math import inf
@@ -341,3 +341,9 @@ class _Collected:
             settled=tuple(settled),
             final=final,
         )
+
+
+def unjudged_causes(outcomes: Sequence[Outcome]) -> set[UnjudgedCause]:
+    """Return why candidates are unjudged."""
+    results = [outcome.result for outcome in outcomes]
+    return {result.cause for result in results if isinstance(result, Unjudged)}

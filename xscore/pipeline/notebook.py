@@ -29,7 +29,7 @@ def notebook_observer() -> Observer:
 
 
 class NotebookObserver(Observer):
-    """Shows where the turn of a cell stands."""
+    """Shows the progress of a cell's turn."""
 
     _line: Any = None
     """IPython's handle of the line; the kernel is not a dependency."""

@@ -32,7 +32,7 @@ _NEWS = re.compile(
     r"|\bannounced (?:this|last) (?:week|month|year)\b"
 )
 _NAME = re.compile(r"(?<![\w./`@-])(?=[A-Z]+[a-z0-9])[A-Z][A-Za-z0-9]{2,30}\b(?![(/_])")
-"""Not letters alone that stand for words, such as REST."""
+"""Not letters alone that abbreviate words, such as REST."""
 _OF_OTHERS = re.compile(
     r"(?i)\b(?:rest api|api (?:docs|documentation|reference|limits?)|rate limits? of"
     r"|webhooks? (?:of|from)|specification|official (?:docs|documentation|guide)"
@@ -132,7 +132,7 @@ def _unknown_name(store: Store, text: str) -> str:
 
 
 def _begins_sentence(before: str) -> bool:
-    """Return whether a word that stands after this text is the first of its sentence or line."""
+    """Return whether a word after this text is the first of its sentence or line."""
     words_before = before.rstrip()
     is_new_line = "\n" in before[len(words_before) :]
     ends_sentence = words_before.endswith((".", "!", "?", ":"))

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from xscore.extension import Choice, Hook
 from xscore.platform.paths import RepositoryRoot
-from xscore.records.calls import Answerer, ServerCall
+from xscore.records.calls import Answerer
 from xscore.records.events import Observer
 from xscore.records.indexing import IndexReport
 from xscore.records.receipt import Answer, TurnFigures
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
     from xscore.pipeline.judge_description import JudgeDescription
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.server_contacts import BegunKnock, TurnSyncResult
     from xscore.pipeline.turn_clock import Stopwatch
     from xscore.pipeline.turn_stages import Ranking
     from xscore.records.reports import DoctorFinding
@@ -190,20 +191,12 @@ AFTER_INDEX: "Hook[FinishIndex]" = Hook(
 )
 
 
-class TurnSyncResult(Struct, frozen=True, kw_only=True):
-    """What came of the sync with a team's server during a turn."""
-
-    warning: str = ""
-    call: ServerCall | None = None
-    """None: the turn itself asked no server."""
-    at_end: Callable[[], str] = lambda: ""
-    """Does what is left once the turn is over; returns a warning, or nothing."""
-
-
 class BeginTeamSync(Protocol):
     """Begins to synchronise memories with a team's server, during the turn's own work."""
 
-    def __call__(self, settings: "Settings", *, store: "Store") -> Callable[[], TurnSyncResult]:
+    def __call__(
+        self, settings: "Settings", *, store: "Store"
+    ) -> "Callable[[], TurnSyncResult]":
         """Return what takes the result, waiting a little for it."""
         ...
 
@@ -214,34 +207,6 @@ TEAM_SYNC: "Hook[BeginTeamSync]" = Hook(
         lambda settings: settings.shared.shares_memories,
     )
 )
-
-
-class BegunKnock(Protocol):
-    """A shared server that is looked for beside a turn's own work."""
-
-    calls: list[ServerCall]
-    """Looks that failed; the requests of the turn are added to them."""
-
-    def begin(self) -> None:
-        """Begin to look, unless it has begun."""
-        ...
-
-    async def wait(self, at_most_s: float | None = None) -> None:
-        """Return once the server is there. at_most_s: since it began; None: as long as it takes.
-
-        Raises SharedUnavailable.
-        """
-        ...
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the server may still be found by it."""
-        ...
-
-    @property
-    def answer_s(self) -> float | None:
-        """How long the server took to answer; None: it has not."""
-        ...
 
 
 KNOCK: "Hook[Callable[[SharedSettings], BegunKnock]]" = Hook(

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.pipeline.judge_description import JudgeDescription, Scale
-from xscore.pipeline.parts import TEAM_SYNC, PipelineParts, TurnSyncResult
+from xscore.pipeline.parts import TEAM_SYNC, PipelineParts
 from xscore.pipeline.pool import (
     Pool,
     known_or_taken_over,
@@ -48,6 +49,9 @@ from xscore.store.working_session import (
     session_of_branch,
     thread_of_latest_turn,
 )
+
+if TYPE_CHECKING:
+    from xscore.pipeline.server_contacts import TurnSyncResult
 
 DAMAGED_PACKS = (
     "a cache of the index was damaged, so the index itself was read: nothing is missing, and the"
@@ -135,7 +139,7 @@ def _pool_of(
 
 def _index(
     parts: PipelineParts, until: float | None, stopwatch: Stopwatch, *, syncs: bool
-) -> tuple[IndexReport, tuple[TurnSyncResult, ...]]:
+) -> "tuple[IndexReport, tuple[TurnSyncResult, ...]]":
     """Bring the index up to date, and synchronise with the team's server."""
     # Memories are exchanged while files are read: both wait, one for the network, one for the disk.
     finish_syncs = _begin_team_sync(parts) if syncs else []
@@ -149,7 +153,7 @@ def _index(
     return report, tuple(sync_results)
 
 
-def _begin_team_sync(parts: PipelineParts) -> list[Callable[[], TurnSyncResult]]:
+def _begin_team_sync(parts: PipelineParts) -> "list[Callable[[], TurnSyncResult]]":
     """Begin to exchange memories with the team; a replay sends nothing."""
     if parts.settings.judge.replay:
         return []

@@ -43,7 +43,7 @@ def rank_turn(
 ) -> Ranking:
     """Rank a turn by its judgments, or by words where its judge's host failed.
 
-    isolated: words never stand in, since an evaluation measures one judge.
+    isolated: words never replace the judge, since an evaluation measures one judge.
     """
     # An earlier judgment, carried over, says more than words.
     may_rank_by_words = judged.nothing_judged and not judged.unreached_causes and not isolated

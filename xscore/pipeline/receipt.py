@@ -384,13 +384,10 @@ def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) ->
         return ranking.unjudged_exit
     if answered.failed:
         return ExitCode.NO_ANSWER
-    is_partial = (
-        coverage.unjudged or judged.unreached_causes or stages.prepared.index.files_left
-    )
     # Nothing reached the threshold, and that is all the user gets; words say little by that.
     says_little = wants_answer or ranking.by_words
     is_left_open = ranking.is_empty and answered.text is None and says_little
-    if is_partial or is_left_open:
+    if _is_partial(stages, coverage) or is_left_open:
         return ExitCode.PARTLY
     return ExitCode.DONE
 
@@ -401,7 +398,7 @@ def _usage_by_stage(
     """Return what each stage cost. answers: a model could have answered."""
     if resources is None:
         return {Stage.JUDGE: StageUsage()}
-    # These two stand in a receipt even if they made no call: that they cost nothing is a figure.
+    # These two are in a receipt even if they made no call: that they cost nothing is a figure.
     usage = {Stage.JUDGE: StageUsage()}
     if answers:
         usage[Stage.PRIMARY] = StageUsage()

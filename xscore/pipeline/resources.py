@@ -41,7 +41,7 @@ from xscore.store.opening import user_store_path
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.pipeline.parts import BegunKnock
+    from xscore.pipeline.server_contacts import BegunKnock
     from xscore.scorer.replies import ReplyFaults
     from xscore.settings.model import SharedSettings
 

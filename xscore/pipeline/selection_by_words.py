@@ -45,7 +45,7 @@ def select_of_turn_by_words(
     unjudged: Sequence[tuple[Candidate, Unjudged]],
     thresholds: Thresholds,
 ) -> Selection:
-    """Select in the lexical judge's own turn, or where words stand in a model's place."""
+    """Select in the lexical judge's own turn, or where words replace a model."""
 
     def texts_of(ids: Sequence[str]) -> dict[str, str]:
         memories = parts.store.memories(ids)

@@ -19,7 +19,6 @@ from xscore.pipeline import receipt
 from xscore.pipeline.parts import (
     KNOCK,
     SESSION_BUFFER,
-    BegunKnock,
     ClosedTurn,
     PipelineParts,
     TurnOptions,
@@ -50,6 +49,7 @@ from xscore.store import turns
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
     from xscore.pipeline.scores_file import ScoresFile
+    from xscore.pipeline.server_contacts import BegunKnock
     from xscore.prompts.bundle_parts import Bundle
 
 
@@ -120,7 +120,7 @@ class _Finished(Struct, frozen=True):
 
 
 async def _run_stages(
-    setup: _TurnSetup, prepared: PreparedTurn, early_knock: BegunKnock | None
+    setup: _TurnSetup, prepared: PreparedTurn, early_knock: "BegunKnock | None"
 ) -> _Finished:
     """Run all stages. Raises StoreError only if there is no answer to return."""
     resources: TurnResources | None = None
@@ -166,7 +166,7 @@ async def _run_stages(
             setup.stopwatch.server_calls += resources.spending.server_calls()
 
 
-def _knock_early(setup: _TurnSetup, turn: Turn) -> BegunKnock | None:
+def _knock_early(setup: _TurnSetup, turn: Turn) -> "BegunKnock | None":
     """Begin to look for a shared server while the index is brought up to date.
 
     Only for a task that was never asked before: another may be all cached, and need no server.
@@ -181,7 +181,7 @@ def _knock_early(setup: _TurnSetup, turn: Turn) -> BegunKnock | None:
     return _begin_knock(setup)
 
 
-def _begin_knock(setup: _TurnSetup) -> BegunKnock | None:
+def _begin_knock(setup: _TurnSetup) -> "BegunKnock | None":
     """Begin to look for the shared server of the settings; None: there is none."""
     settings = setup.parts.settings
     for knock_at in KNOCK.implementations(settings):
@@ -261,7 +261,7 @@ def _begin(setup: _TurnSetup, prepared: PreparedTurn) -> PreparedTurn:
 async def _open_resources(
     setup: _TurnSetup,
     prepared: PreparedTurn,
-    early_knock: BegunKnock | None,
+    early_knock: "BegunKnock | None",
     stack: AsyncExitStack,
 ) -> "TurnResources | None":
     """Open the resources only if something may be spent."""

@@ -28,7 +28,7 @@ from xscore.records.turn import Checkpoint, Routing, Scope, SessionInfo
 from xscore.store.fetched_pool import FetchedPool
 
 if TYPE_CHECKING:
-    from xscore.pipeline.parts import TurnSyncResult
+    from xscore.pipeline.server_contacts import TurnSyncResult
     from xscore.prompts.bundle_parts import Bundle
 
 

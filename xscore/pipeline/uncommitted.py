@@ -263,7 +263,7 @@ def complete_turn(
 
 
 def _shown_errors(errors: str, *, allow_pii: bool) -> str:
-    """Redact error output and keep its end, where the cause stands."""
+    """Redact error output and keep its end, where the cause is."""
     screened = errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
     redacted = redact_said(screened, prose=False, allow_pii=allow_pii).text
     return redacted[-MAX_TASK_CHARS:].strip()

@@ -120,7 +120,7 @@ def _parsed(printed: str) -> list[LogEntry]:
         hash_, parents, at, author, email, message = fields[place : place + len(_FIELDS)]
         if not _HASH.fullmatch(hash_):
             break
-        # An empty field ends the list of files; where there is none, it stands in its place.
+        # An empty field ends the list of files; where there is none, it takes its place.
         place += len(_FIELDS) + 1
         file_fields: list[str] = []
         while place < len(fields) and fields[place]:

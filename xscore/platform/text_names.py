@@ -59,7 +59,7 @@ def is_name(word: str) -> bool:
 
 
 def stands_in(name: str, text: str) -> bool:
-    """Whether a name stands in a text as a whole: `v1.2` does not stand in `v1.23`."""
+    """Whether a text has a name as a whole: `v1.23` does not have `v1.2`."""
     place = text.find(name)
     while place >= 0:
         end = place + len(name)

@@ -117,7 +117,7 @@ def persona_block(conversation: SessionContext) -> str:
     nothing of it.
 
     It goes to the model as the task does, and never in the system role: a statement may have been
-    written by an agent. A persona of this turn stands instead of all but the interests.
+    written by an agent. A persona of this turn replaces all but the interests.
     """
     lines: list[str] = []
     for facet, wish in conversation.facets:

@@ -149,7 +149,7 @@ def choose_fitting(
     spent += _fill(groups.commits, min(of_commits, max_tokens - spent), chosen)
     spent += reserved + _fill(groups.code, max_tokens - reserved - spent, chosen)
     for layer, room in tokens_left.items():
-        # A detail without its summary would stand alone.
+        # A detail without its summary would be out of context.
         shown = [piece for piece in groups.details[layer] if piece.entry.summary in chosen]
         taken = _fill(shown, min(room, past, max_tokens - spent), chosen)
         past = past - taken
@@ -381,13 +381,13 @@ def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
     keys = sorted(groups, key=lambda key: (section_order.index(key[0]), not key[1]))
     ordered: list[BundlePiece] = []
     for key in keys:
-        # A file's summary stands before what it sums up.
+        # A file's summary comes before what it sums up.
         ordered += sorted(groups[key], key=lambda piece: piece.memory.id not in summaries)
     return ordered
 
 
 def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:
-    """Return section, whether it stands first in it, and the name of the group."""
+    """Return section, whether it comes first in it, and the name of the group."""
     memory = piece.memory
     if memory.kind is Kind.SUMMARY:
         about = memory.id

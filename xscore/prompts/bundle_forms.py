@@ -141,7 +141,7 @@ def render_xml(layout: BundleLayout) -> str:
     """Return `<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each
     under its caption.
 
-    They stand in a tag for their section; short facts may share a TOON table in `<facts>`.
+    They are in a tag for their section; short facts may share a TOON table in `<facts>`.
     """
     parts = _remark(layout)
     for tag, pieces in _sections(layout):
@@ -169,7 +169,7 @@ def render_markdown(layout: BundleLayout) -> str:
         for run in _runs(pieces):
             memory = run[0].memory
             heading = "" if is_fact(memory) else memory.path or memory.title
-            # Memories of the same file stand under one heading.
+            # Memories of the same file share one heading.
             if heading and (heading != path or not memory.path):
                 parts.append(f"## {collapse_blanks(heading)}")
             path = memory.path

@@ -86,7 +86,7 @@ class BundleEntry(Struct, frozen=True):
 
     @property
     def section(self) -> Section:
-        """The section that it stands in."""
+        """The section that it is in."""
         if self.summary or self.memory.kind in PAST_ANSWER_KINDS:
             return Section.PAST_ANSWERS
         if self.memory.layer in SYSTEM_CONTEXT_LAYERS:
@@ -263,7 +263,7 @@ def piece_heading(piece: BundlePiece) -> str:
     # Who wrote it and when names the commit, and its text begins with its subject.
     if memory.kind is Kind.COMMIT:
         return ""
-    # The address stands in its provenance.
+    # The address is in its provenance.
     if memory.kind is Kind.DOCUMENT:
         return escape_tags(memory.entity)
     title = collapse_blanks(memory.title).rstrip("…")

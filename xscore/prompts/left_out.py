@@ -151,7 +151,7 @@ def without_stubs(text: str, signatures: Sequence[str]) -> str:
 
 
 def _place_of_stub(lines: Sequence[str], stub_lines: Sequence[str]) -> int | None:
-    """Return where these lines first stand one after the other, below the head of the class."""
+    """Return where these lines first follow one another, below the head of the class."""
     if not stub_lines:
         return None
     *upper, last = stub_lines

@@ -142,7 +142,7 @@ _CUES = tuple(
 )
 """A text without any of these is not searched: most code has none."""
 _LOOK_ALIKES = str.maketrans("асеорхуікѕјԁոɡһαενορτυκι", "aceopxyiksjdnghaevoptuki")
-"""Cyrillic, Armenian and Greek letters that stand in Latin words."""
+"""Cyrillic, Armenian and Greek letters in Latin words."""
 _UNSEEN = compiled_late(f"[\u0300-\u036f{BIDI}{INVISIBLE}]")
 _SPACED = compiled_late(r"(?<!\w)\w(?: {1,2}\w(?!\w)){7,400}")
 _SEEMS_SPACED = re.compile(r" \w \w \w \w ")
@@ -211,7 +211,7 @@ def _has_all(text: str, needs: tuple[tuple[str, ...], ...]) -> bool:
 
 
 def _hidden_texts(text: str) -> list[str]:
-    """Return what stands in spaced letters, and in base64."""
+    """Return what is written in spaced letters, and in base64."""
     hidden: list[str] = []
     if _SEEMS_SPACED.search(text):
         for run in _SPACED.findall(text)[:MOST_HIDDEN]:

@@ -27,7 +27,7 @@ from xscore.providers.host_facts import (
 )
 from xscore.providers.provider import OnText
 from xscore.providers.wire import StreamReader, WireProvider, prompt_content, reply_schema
-from xscore.providers.wire_errors import CallContext, DialectProfile
+from xscore.providers.wire_errors import CallContext, DialectProfile, error_within
 from xscore.records.calls import (
     Capability,
     Completion,
@@ -78,7 +78,7 @@ class AnthropicStream(StreamReader):
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Take the next event; raise the error that it carries."""
-        ANTHROPIC.raise_inner(event.get("error"), self.call)
+        ANTHROPIC.raise_inner(error_within(event), self.call)
         match event.get("type"):
             case "message_start":
                 message = sub_object(event, "message")
@@ -93,6 +93,8 @@ class AnthropicStream(StreamReader):
                 self._count(sub_object(event, "usage"))
                 reason = sub_object(event, "delta").get("stop_reason")
                 self.finish: Finish | None = _finish_of(reason) if reason else self.finish
+            case "message_stop":
+                self.is_over: bool = True
 
     def _count(self, usage: Mapping[str, object]) -> None:
         """Keep the counts that are stated: later events repeat some cumulatively and leave others
@@ -167,7 +169,7 @@ class AnthropicProvider(WireProvider):
     ) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or
         UnreadableResponse."""
-        ANTHROPIC.raise_inner(reply.get("error"), call)
+        ANTHROPIC.raise_inner(error_within(reply), call)
         blocks = reply.get("content")
         if not isinstance(blocks, list):
             raise ANTHROPIC.unreadable("a JSON object without content", call)

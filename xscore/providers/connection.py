@@ -50,7 +50,8 @@ class OpenReply:
         self.status: int = response.status
         self.headers: Mapping[str, str] = response.headers
         """By name, in any case."""
-        self.is_event_stream: bool = EVENT_STREAM in response.headers.get("Content-Type", "")
+        content_type = response.headers.get("Content-Type", "").lower()
+        self.is_event_stream: bool = EVENT_STREAM in content_type
         self._response = response
         # The bound depends on what is asked for here and now.
         self._body = BoundedBody(response.status, response.headers)
@@ -63,6 +64,8 @@ class OpenReply:
             if self._body.is_over:
                 return
         yield self._body.rest()
+        if self._body.is_cut_short and 200 <= self.status < 300:
+            raise OversizedReply(f"{self.status} with a packed body that ends too early")
 
     async def read(self) -> bytes:
         """Return the whole body. Raises one of `HostConnection.caught`."""
@@ -103,6 +106,7 @@ class HostConnection:
             provider=self.name, host=self.host, model="", probed_at=0.0
         )
         self._session: ClientSession | None = None
+        self._own_headers: Mapping[str, str] = {}
 
     def learned(self, model: str) -> Capability:
         """Return what was declared or adopted, corrected by every reply since."""
@@ -145,7 +149,7 @@ class HostConnection:
             method,
             url,
             data=data,
-            headers=headers,
+            headers=self._with_own(headers or {}),
             params=query,
             allow_redirects=False,
             proxy=self._route.proxy,
@@ -217,6 +221,16 @@ class HostConnection:
         if session is not None:
             await session.close()
 
+    def _with_own(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return our own headers and these, which replace ours of the same name."""
+        names = {name.lower() for name in headers}
+        not_replaced = {
+            name: value
+            for name, value in self._own_headers.items()
+            if name.lower() not in names
+        }
+        return {**not_replaced, **headers}
+
     def _open(self) -> "ClientSession":
         # A turn that is all cached calls nothing.
         from aiohttp import (
@@ -230,9 +244,10 @@ class HostConnection:
         self._route = route_to(self.base_url)
         self.caught = (*self.caught, ClientError)
         ssl = trusted_ssl_context() if self._route.is_encrypted else False
+        # Not the session's: aiohttp sends those to a proxy too, the key as `Proxy-Authorization`.
+        self._own_headers = {**HEADERS, **self.headers()}
         self._session = ClientSession(
             connector=TCPConnector(limit=0, ssl=ssl),
-            headers={**HEADERS, **self.headers()},
             timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             cookie_jar=DummyCookieJar(),
             trust_env=False,

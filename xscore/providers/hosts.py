@@ -23,6 +23,8 @@ LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 64
 LOOPBACK_TIMEOUT_FACTOR = 5
 """A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
+LONGEST_LABEL = 63
+"""Of what stands between two dots of a host's name."""
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; most ignore it, and some insist on any."""
 _SOLD = (
@@ -57,6 +59,9 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
         ) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{setting} is not an http or https URL", hint=_LIKE)
+    labels = parts.hostname.removesuffix(".").split(".")
+    if any(not 0 < len(label) <= LONGEST_LABEL for label in labels):
+        raise UsageError(f"{setting} has a name that no host can have", hint=_LIKE)
     if parts.username or parts.password:
         raise UsageError(
             f"{setting} carries a user or password",

@@ -22,7 +22,7 @@ from xscore.providers.catalog import model_settings
 from xscore.providers.host_facts import make_completion, sub_object, token_count
 from xscore.providers.hosts import is_loopback
 from xscore.providers.wire import StreamReader, WireProvider, prompt_content, response_format
-from xscore.providers.wire_errors import CallContext, DialectProfile
+from xscore.providers.wire_errors import CallContext, DialectProfile, error_within
 from xscore.records.calls import (
     Capability,
     Completion,
@@ -78,7 +78,7 @@ class OpenAIStream(StreamReader):
             or host_facts.cached_count(sub_object(event, "usage")) is not None
         )
         self.model: str = str(event.get("model") or self.model)
-        OPENAI.raise_inner(event.get("error"), self.call)
+        OPENAI.raise_inner(error_within(event), self.call)
         if not event.get("choices"):
             return  # the last chunk carries usage only
         choice = _first_choice(event, self.call)
@@ -252,7 +252,7 @@ def reported_usage(usage: object, request: Request | None = None) -> Usage | Non
 
 def _first_choice(reply: Mapping[str, Any], call: CallContext) -> Mapping[str, Any]:
     """Return the first choice; raise the error that the reply or the choice carries instead."""
-    OPENAI.raise_inner(reply.get("error"), call)
+    OPENAI.raise_inner(error_within(reply), call)
     choices = reply.get("choices")
     choice = None
     if isinstance(choices, list) and choices:

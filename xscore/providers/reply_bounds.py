@@ -54,7 +54,7 @@ def allowed_bytes(content_type: str, is_success: bool = True) -> int:
         return ERROR_BYTES
     if tokens is None:
         return LISTING_BYTES
-    if "text/event-stream" in content_type:
+    if "text/event-stream" in content_type.lower():
         token_bytes = STREAMED_BYTES_PER_TOKEN
     else:
         token_bytes = BYTES_PER_TOKEN
@@ -62,7 +62,7 @@ def allowed_bytes(content_type: str, is_success: bool = True) -> int:
 
 
 class OversizedReply(Exception):
-    """A success of which no more is read; its words follow `the host answered`."""
+    """A success of which no more is or can be read; its words follow `the host answered`."""
 
 
 class BoundedBody:

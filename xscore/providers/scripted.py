@@ -159,7 +159,7 @@ def shown_questions(prompt: str) -> dict[str, str]:
 
 
 def text_around_memories(prompt: str) -> str:
-    """Return what stands outside the memory blocks: the turn, and the fences."""
+    """Return what is outside the memory blocks: the turn, and the fences."""
     return _TAG.sub(" ", prompt)
 
 
@@ -168,7 +168,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 ScoreFunction = Callable[[ShownMemory, str], float | tuple[float, str]]
-"""A memory, and what stands around the memories -> score 0..1, with a reason or without."""
+"""A memory, and the text around the memories -> score 0..1, with a reason or without."""
 TamperFunction = Callable[[Request, str], str]
 """Request and the reply about to be given -> the reply given instead."""
 

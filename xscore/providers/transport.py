@@ -63,7 +63,7 @@ class Route(Struct, frozen=True):
         """Return our error, or a clearer one where a proxy, certificate or bound
         is behind it."""
         causes: dict[str, BaseException] = {}
-        # The outermost error of a class stands, so it is written last.
+        # The outermost error of a class counts, so it is written last.
         for link in reversed(error_chain(error)):
             causes.update({base.__name__: link for base in type(link).__mro__})
         if oversized := causes.get("OversizedReply"):
@@ -167,17 +167,30 @@ def headers_of_environment(vendor: str, *, is_vendors_own: bool) -> dict[str, st
     """Return the headers that this vendor's variables name, as its SDK sends them.
 
     is_vendors_own: whether they go to the vendor's own host.
+    Raises UsageError for one that cannot be sent.
     """
+    variable = f"{vendor.upper()}_CUSTOM_HEADERS"
     header_values: dict[str, str] = {}
-    for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n"):
+    for line in os.environ.get(variable, "").split("\n"):
         name, colon, value = line.partition(":")
         if colon:
-            header_values[name.strip()] = value.strip()
+            header_values[name.strip()] = _sendable(value.strip(), variable=variable)
+            _sendable(name.strip(), variable=variable)
     if vendor == "openai" and is_vendors_own:
         for name, header in ACCOUNT_HEADERS.items():
             if os.environ.get(name):
-                header_values[header] = os.environ[name]
+                header_values[header] = _sendable(os.environ[name], variable=name)
     return header_values
+
+
+def _sendable(part: str, *, variable: str) -> str:
+    """Return this part of a header. Raises UsageError where a control character is in it."""
+    if any(ord(char) < ord(" ") and char != "\t" for char in part):
+        raise UsageError(
+            f"{variable} holds a control character, which no header can have",
+            hint="Set it to one `Name: value` a line, or unset it.",
+        )
+    return part
 
 
 def trusted_ssl_context() -> "ssl.SSLContext":

@@ -33,12 +33,12 @@ from xscore.providers.reply_bounds import expecting_tokens
 from xscore.providers.server_events import END_OF_STREAM, event_data
 from xscore.providers.transport import headers_of_environment
 from xscore.providers.wire_errors import (
-    REFUSAL_CODES,
     CallContext,
     StreamCleaner,
     clean_completion,
     error_body,
-    known_names,
+    error_within,
+    is_declined,
 )
 from xscore.records.calls import (
     Capability,
@@ -70,6 +70,8 @@ class StreamReader:
         """What the host reports; None: nothing, or no sense."""
         self.counts_cached = False
         """Whether the host says what its cache served."""
+        self.is_over = False
+        """Whether nothing comes after the last event, even where the host keeps the connection."""
         self.pieces: list[str] = []
         self._on_text = on_text
 
@@ -170,15 +172,8 @@ class WireProvider(HostConnection):
                 with expecting_tokens(request.max_output_tokens):
                     return await self._ask(request, call, on_text)
             except self.caught as error:
-                # Not read, so not charged.
-                if REFUSAL_CODES.intersection(known_names(error_body(error))):
-                    return Completion(
-                        text="",
-                        finish=Finish.REFUSAL,
-                        usage=Usage(),
-                        model=request.model,
-                        usage_reported=False,
-                    )
+                if is_declined(error_body(error)):
+                    return declined(request.model)
                 # another call may have found a weaker form meanwhile; then try that one first
                 now = self._capability
                 is_weaker = (now.reply_form, now.without) != (used.reply_form, used.without)
@@ -217,14 +212,23 @@ class WireProvider(HostConnection):
         try:
             async with aclosing(event_data(pieces)) as events:
                 async for data in events:
-                    if data == END_OF_STREAM:
+                    if data.strip() == END_OF_STREAM:
                         break
+                    if not data.strip():
+                        continue  # sent by some hosts to keep the connection open
                     event = json.loads(data)
                     if not isinstance(event, Mapping):
                         raise self.profile.unreadable(
                             "a stream of something other than objects", call
                         )
+                    if is_declined(error_within(event)):
+                        if not reader.pieces and reader.usage is None:
+                            return declined(call.model)
+                        reader.finish = Finish.REFUSAL
+                        break
                     reader.take(event)
+                    if reader.is_over:
+                        break
         except (ValueError, RecursionError) as error:
             raise self.profile.unreadable("a stream whose events are not JSON", call) from error
         if reader.finish is None:
@@ -240,6 +244,8 @@ class WireProvider(HostConnection):
 
     def _read(self, data: bytes, headers: Mapping[str, str], call: CallContext) -> Completion:
         reply = json_object(data, headers, self.profile, call)
+        if is_declined(error_within(reply)):
+            return declined(call.model)
         completion = self.completion(reply, call, self.rate_limits(headers))
         self._learn(
             call.model,
@@ -300,6 +306,13 @@ class WireProvider(HostConnection):
             " prompt",
             hint=self.profile.hint_for(PromptTooLong, self.host, request.model),
         )
+
+
+def declined(model: str) -> Completion:
+    """Return the completion of a prompt that the host declined: not read, so not charged."""
+    return Completion(
+        text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False
+    )
 
 
 def prompt_content(

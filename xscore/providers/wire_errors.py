@@ -316,6 +316,21 @@ def known_names(body: object) -> tuple[str, ...]:
     )
 
 
+def error_within(reply: Mapping[str, object]) -> object:
+    """Return the error in a success or in an event; false where there is none.
+
+    Some hosts send the fields of an error by themselves, and call the whole an error.
+    """
+    if "error" in (reply.get("type"), reply.get("object")):
+        return reply.get("error") or reply
+    return reply.get("error")
+
+
+def is_declined(error: object) -> bool:
+    """Return whether the host declines the prompt itself, by a code in this error object."""
+    return not REFUSAL_CODES.isdisjoint(known_names(error))
+
+
 def _kind_of_name(name: str) -> type[ProviderError] | None:
     if name.endswith(MONEY_ENDINGS):
         return QuotaExhausted

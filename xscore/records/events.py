@@ -22,7 +22,7 @@ class Leader(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """Where the judging stands."""
+    """Progress of the judging."""
 
     candidates: int
     cached: int
@@ -114,7 +114,7 @@ class Observer:
         return False
 
     def on(self, event: TurnEvent) -> None:
-        """Take an event of the turn."""
+        """Handle an event of the turn."""
 
     def confirm(self, estimate: Estimate) -> bool:
         """Ask whether to continue although the estimate is above the confirmation limit."""

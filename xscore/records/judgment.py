@@ -324,7 +324,7 @@ class Boost(Struct, frozen=True):
 
 
 AMENDS, AMENDED = "amends", "amended"
-"""Names of the boosts by which a later word stands above an earlier one on the same matter."""
+"""Names of the boosts by which a later word ranks above an earlier one on the same matter."""
 ORDER_BOOSTS = frozenset({AMENDS, AMENDED})
 
 

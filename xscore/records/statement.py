@@ -36,7 +36,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     layer: Layer | None = None
     """None: the first of `LAYERS_BY_KIND`."""
     scope: MemoryScope | None = None
-    """None: everywhere for your own memories, else the repository."""
+    """None: everywhere for your own memories, otherwise the repository."""
     title: str = ""
     key: str = ""
     """Its subject; the statement replaces the active memory of its layer with the same key."""

@@ -111,7 +111,7 @@ never seen: one verb that the code lacks takes little, a question about somethin
 all."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
-"""A word that stands in more than this share of all memories is not evidence, unless the task has
+"""A word that is in more than this share of all memories is not evidence, unless the task has
 no other."""
 COMMON_LEAST = 10
 """A word in this many memories or fewer is never common, however small the pool."""
@@ -140,7 +140,7 @@ class LexicalEvidence(Struct, frozen=True):
     """Candidates and imagined memories."""
     hits: TermHits
     by_file: Mapping[str, float]
-    """Idf of the task's terms that stand anywhere in a file, by path."""
+    """Idf of the task's terms that occur anywhere in a file, by path."""
     plain: Mapping[int, float]
     """BM25 with name and path as repeated words, by row: a second opinion of the same words."""
     terms: "TermWorth"
@@ -286,7 +286,7 @@ def _weigh_terms(
     have = hits.having
     pool = hits.pool + IMAGINED
     common_above = max(COMMON * hits.pool, COMMON_LEAST)
-    # An everyday word is not what a task is about, even where its other words stand everywhere.
+    # An everyday word is not what a task is about, even where its other words are everywhere.
     has_telling = any(
         0 < count <= common_above and not is_everyday(weighed.term.word)
         for weighed, count in zip(terms, have, strict=True)

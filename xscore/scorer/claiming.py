@@ -86,7 +86,7 @@ class PackQueue:
         """Packs to check next, where other processes hold most of them; 0: as many as usual."""
 
     def take_next(self) -> list[Pack]:
-        """Take the packs to claim next; empty if only deferred ones are left."""
+        """Return the packs to claim next; empty if only deferred ones are left."""
         count = min(max(self._most(), self._wider_look), len(self._waiting))
         return [self._waiting.popleft() for _ in range(count)]
 

@@ -29,7 +29,7 @@ from xscore.store.term_vectors import (
 )
 
 NAMED = 0.8
-"""Strength of a fact whose whole key or alias stands in the task."""
+"""Strength of a fact whose whole key or alias is in the task."""
 MISTYPED = 0.65
 """The same where one slip of the keyboard makes it so."""
 EXPLAINED = 0.25
@@ -180,7 +180,7 @@ def _terms_of(phrase: Iterable[str]) -> Iterator[int]:
 def _strange_words(
     terms: Sequence[WeighedTerm], hits: TermHits, facts: AbstractSet[int]
 ) -> set[str]:
-    """Return the words of the task that are long enough to be mistyped, and that stand nowhere but
+    """Return the words of the task that are long enough to be mistyped, and that occur nowhere but
     in facts, whose owner may have mistyped them."""
     numbers = {
         number for row, number in zip(hits.row, hits.term, strict=True) if row not in facts

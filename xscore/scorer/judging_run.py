@@ -54,7 +54,7 @@ class JudgingRun(Struct):
     def take(
         self, piece_results: Iterable[tuple[MemoryPiece, JudgingResult | None]]
     ) -> list[JudgingResult]:
-        """Take the results of pieces; give those of the memories that are complete with them."""
+        """Add the results of pieces; return those of the memories that are complete with them."""
         complete: list[JudgingResult] = []
         for piece, piece_result in piece_results:
             if piece_result is None:
@@ -67,7 +67,7 @@ class JudgingRun(Struct):
     def lose(
         self, pieces: Sequence[MemoryPiece], cause: UnjudgedCause, detail: str
     ) -> list[JudgingResult]:
-        """Take pieces that will have no score."""
+        """Note pieces that will have no score."""
         return self.take(
             (piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces
         )

@@ -3,7 +3,7 @@
 Each memory gets a rating, the sum of its features times their weights; its share of the ratings of
 all code becomes the probability that a commit about this task would change it. So the same number
 means the same in a short question and in a long message, in a small pool and in a large one. The
-weights stand in `learned_words.json`, made by `benchmarks/train_lexical.py`. Trade-off:
+weights are in `learned_words.json`, made by `benchmarks/train_lexical.py`. Trade-off:
 memories that are not code were not part of the training, so they are rated by their evidence beside
 that of the best code.
 """
@@ -78,7 +78,7 @@ lacks to that of the best: with half of it, a 64th of the odds. More evidence th
 little: tests and documents repeat the words of what they are about. Of the first 15 of all kinds,
 .69 had any gold with 3, and .79 with 6 (decision 0042)."""
 USUAL_WORDS = 12
-"""Words of a task for which the weights of features stand as they are. A name says more in a task
+"""Words of a task for which the weights of features apply unchanged. A name says more in a task
 of three words than in one of a hundred, which has many."""
 LONGEST = 2.0
 """Most logarithm of its length that counts: the training had few tasks that are shorter or longer
@@ -189,7 +189,7 @@ def presence_terms(
 ) -> dict[str, float]:
     """Return what the log odds that anything is here are a weighted sum of.
 
-    ratings: of the code, which stands first in a short list.
+    ratings: of the code, which comes first in a short list.
     """
     ordered = sorted(ratings, reverse=True)
     best_row = max(range(len(ratings)), key=lambda place: (ratings[place], -place))

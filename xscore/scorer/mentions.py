@@ -105,7 +105,7 @@ class NamedInTask(Struct):
         return any(mention.startswith(_TASK_NAMES) for mention in self.words)
 
     def add(self, strength: float, words: str) -> None:
-        """Take one more mention into account; the strongest counts."""
+        """Count one more mention; the strongest decides."""
         self.strength = max(self.strength, strength)
         if words not in self.words:
             self.words.append(words)

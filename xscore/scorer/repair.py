@@ -43,8 +43,8 @@ class MemoryPiece(NamedTuple):
 def memory_pieces(
     candidate: Candidate, text: str, *, max_tokens: int
 ) -> tuple[MemoryPiece, ...]:
-    """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per
-    token."""
+    """Return the candidate whole, or in parts of at most about `max_tokens`, estimated by its own
+    characters a token."""
     texts = [text]
     if candidate.tokens > max_tokens:
         texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
@@ -120,7 +120,7 @@ class PartTally(Struct):
     def add(
         self, piece: MemoryPiece, result: Judgment | Unjudged
     ) -> Judgment | Unjudged | None:
-        """Take one piece's result; give its memory's, or None while parts are missing."""
+        """Add one piece's result; return its memory's, or None while parts are missing."""
         if not piece.is_part:
             return result
         parts = self._results.setdefault(piece.memory, {})
@@ -147,7 +147,7 @@ def score_of_parts(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgmen
 
 
 class RepairRung(IntEnum):
-    """How far down the repair ladder a prompt stands."""
+    """How far down the repair ladder a prompt is."""
 
     PACK = 0
     HALF = 1
@@ -155,7 +155,7 @@ class RepairRung(IntEnum):
 
 
 class PackPrompt(Struct, frozen=True):
-    """One prompt to send: pieces in the order in which they stand in it."""
+    """One prompt to send: pieces in the order of the prompt."""
 
     pack: str
     """Names the prompt: deals its ids and routes its prefix."""
@@ -210,7 +210,7 @@ def next_prompts(
     *,
     is_independent: bool = False,
 ) -> tuple[list[PackPrompt], list[tuple[MemoryPiece, Unjudged]]]:
-    """Give the prompts that may still score what is missing, or the pieces that are lost for good.
+    """Return the prompts that may still score what is missing, or the pieces lost for good.
 
     is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give
         no better answers; a prompt that is refused as a whole is halved until the cause is alone.

@@ -217,7 +217,7 @@ class ScoredPool:
         worth = self.evidence.terms.evidence
         for hit in self._hits.get(row, ()):
             number = self.evidence.hits.term[hit]
-            # What stands in most memories is not evidence, and tells nothing.
+            # What is in most memories is not evidence, and tells nothing.
             if not worth[number]:
                 continue
             term = self.terms[number].term
@@ -254,7 +254,7 @@ class ScoredPool:
         return [why_less(self.evidence.held, self.evidence.needed)]
 
     def _reason_of_purpose(self, candidate: Candidate) -> list[str]:
-        """Say which words of the task stand in what a model says that its file is for."""
+        """Name the words of the task that are in its file's purpose."""
         shared = self.purpose_terms.get(candidate.path, ())
         if not shared or candidate.kind not in PRODUCT_CODE_KINDS:
             return []

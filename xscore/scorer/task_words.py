@@ -45,7 +45,7 @@ def task_terms(turn: Turn, *, own_name: Set[int]) -> list[WeighedTerm]:
     folders = "\n".join(value for _, value in turn.about if value.endswith("/"))
     everything = without_frames(f"{task}\n{folders}\n{turn.errors}")
     terms = query_terms(everything)[:MOST_TERMS]
-    # Its own name stands everywhere in a repository; a task of nothing else still has to find
+    # Its own name is everywhere in a repository; a task of nothing else still has to find
     # something.
     telling = [term for term in terms if term.hash not in own_name]
     weighed: list[WeighedTerm] = []

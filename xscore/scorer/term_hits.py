@@ -2,7 +2,7 @@
 
 Whole columns of bytes are compared first, since looking at each of a million entries in Python
 would take a tenth of a second. What a term is worth is decided in `bm25`. Pure. Trade-off: vectors
-are read as they are stored, so their form stands here too.
+are read as they are stored, so their form is known here too.
 """
 
 from bisect import bisect_right

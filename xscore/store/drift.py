@@ -197,7 +197,7 @@ class DriftCheck:
         )
 
     def _is_word_of_code(self, name: str) -> bool:
-        """Whether a name stands anywhere in code or settings, such as a constant or a key."""
+        """Whether a name is anywhere in code or settings, such as a constant or a key."""
         terms = split_word(name)
         if not terms:
             return True

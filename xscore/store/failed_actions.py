@@ -272,7 +272,7 @@ def _own_bytes(path: str) -> bytes:
 
 
 def _fill(record: object, fields: dict[str, object]) -> None:
-    """Take over the fields whose types are those of a new record; the rest keeps its default."""
+    """Copy the fields whose types are those of a new record; the rest keeps its default."""
     for name, default in vars(record).items():
         value = fields.get(name)
         if isinstance(default, list):

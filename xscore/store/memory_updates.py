@@ -64,7 +64,7 @@ def set_importance(connection: sqlite3.Connection, identifier: str, importance: 
 
 
 def release_keys(connection: sqlite3.Connection, ids: Collection[str]) -> None:
-    """Take the keys from these memories, so that others can have them."""
+    """Remove the keys of these memories, so that others can have them."""
     connection.execute(
         f"UPDATE memory_row SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}",
         (json.dumps(sorted(ids)),),

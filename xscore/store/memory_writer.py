@@ -88,7 +88,7 @@ def truncate(text: str, limit: int) -> str:
 
 
 _QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
-"""Said by people and by models: code stands in their text. What a person asked is redacted as prose
+"""Said by people and by models: code is in their text. What a person asked is redacted as prose
 before."""
 SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 """Endings of files that are redacted as prose, whatever their memories are."""

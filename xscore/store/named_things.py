@@ -80,7 +80,7 @@ class NamedThing(Struct, frozen=True):
     """Of the text, from 1."""
     version: str = ""
     is_run: bool = False
-    """Whether the text says to run this command, or it stands in a shell block."""
+    """Whether the text says to run this command, or it is in a shell block."""
 
 
 def named_things(text: str) -> list[NamedThing]:

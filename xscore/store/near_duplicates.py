@@ -47,7 +47,7 @@ class ComparableWord(NamedTuple):
     key: str
     """The form compared: its stem, its synonym group, or itself, as in code."""
     spelled: str
-    """As written, in lower case; with a backtick before it if it stands in backticks."""
+    """As written, in lower case; with a backtick before it if it is in backticks."""
     clause: bool
     """A clause begins with it."""
     sentence: int

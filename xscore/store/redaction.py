@@ -147,7 +147,7 @@ def _check(form: Form, name: SecretName, lead: str) -> str:
     """
     if not name.after or _pattern_before(name.after).search(lead):
         return form.check
-    # A word that tells little alone must at least stand alone: `bypass` is not a `pass`.
+    # A word that tells little alone must at least be a word of its own: `bypass` is not a `pass`.
     if name.weak and _pattern_before(name.weak_after).search(lead):
         return form.weak_check
     return ""

@@ -64,7 +64,7 @@ class Shape(Struct, frozen=True):
     back: int = 0
     """Characters before the literal at which the match begins."""
     core: str = ""
-    """Pattern that matches the secret alone, whatever stands before it, within one run of token
+    """Pattern that matches the secret alone, whatever comes before it, within one run of token
     characters."""
 
 

@@ -267,7 +267,7 @@ _BESIDE = compiled_late(r"\n\n(?:Failed: `|Files changed: )")
 
 
 def exchange_parts(text: str) -> tuple[str, str]:
-    """Return task and answer of an exchange's text, without what stands beside them."""
+    """Return task and answer of an exchange's text, and nothing else of it."""
     task, _, answer = text.removeprefix("Task: ").partition(_ANSWER)
     return _BESIDE.split(task, maxsplit=1)[0], _BESIDE.split(answer, maxsplit=1)[0]
 

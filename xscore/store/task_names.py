@@ -2,7 +2,7 @@
 
 Names come from files, as the latest index run left them, and from stated entities. A turn is about
 the folders that its task names, so that judges, and words, find what lies there. Nothing is
-guessed: a name stands in the task as it is known, word for word. Trade-off: a name of one everyday
+guessed: a name is in the task as it is known, word for word. Trade-off: a name of one everyday
 word counts only with what it names (`core package`).
 """
 

@@ -114,12 +114,8 @@ def test_words_alone_say_so_and_name_more_places(ranked_by: str) -> None:
     assert "only matched words" in text.splitlines()[0]
     assert text.count("a.py:") == 3 and "\nb.py:1-2  ~0.44" in text
     assert "n.py" not in text
-    assert (
-        render_agent_bundle(replace(answer, selected=chosen(20)), {}, max_chars=9_500).count(
-            "a.py:"
-        )
-        == 15
-    )
+    long_answer = replace(answer, selected=chosen(20))
+    assert render_agent_bundle(long_answer, {}, max_chars=9_500).count("a.py:") == 15
 
 
 def test_places_stand_by_file_and_tests_of_a_file_are_one() -> None:
@@ -287,11 +283,8 @@ def test_repository_text_cannot_leave_its_fence() -> None:
         rf"[<＜﹤][\s/\\]*(?:{FENCE}|system.reminder|task-notification)", inside, re.IGNORECASE
     )
     assert not any(character in inside for character in UNSEEN.values())
-    assert (
-        len(re.findall(r"</xscore_source>", inside))
-        == len(re.findall(r"<xscore_source ", inside))
-        == 2
-    )
+    assert len(re.findall(r"<xscore_source ", inside)) == 2
+    assert len(re.findall(r"</xscore_source>", inside)) == 2
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", text)
 
 

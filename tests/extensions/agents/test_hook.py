@@ -195,12 +195,8 @@ def test_a_store_that_cannot_be_used_adds_no_context(
     """A damaged or foreign store is left alone, and the reason is recorded outside it."""
     harm(root)
     assert added(run_hook("prompt", message(root))) == ("" if harm is _damage else REFUSED)
-    assert (
-        b"store"
-        in hook_state_file(
-            find_root(root), Path(os.environ["HOME"]) / ".local/share/xscore"
-        ).read_bytes()
-    )
+    user_dir = Path(os.environ["HOME"]) / ".local/share/xscore"
+    assert b"store" in hook_state_file(find_root(root), user_dir).read_bytes()
 
 
 def test_a_moved_repository_is_named_once_a_day(root: Path) -> None:

@@ -86,12 +86,8 @@ def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
     )
     assert "You were working on “round the prices”. Last file: cart.py." in text
     assert "fix the cart" not in text
-    assert (
-        added(
-            run_hook("session-start", message(store.root.path, "SessionStart", source="resume"))
-        )
-        == ""
-    )
+    resumed = message(store.root.path, "SessionStart", source="resume")
+    assert added(run_hook("session-start", resumed)) == ""
     git(store.root.path, "checkout", "-qb", "other")
     resumed = message(store.root.path, "SessionStart", source="resume", session_id="s4")
     assert added(run_hook("session-start", resumed)) == ""  # it has its own transcript

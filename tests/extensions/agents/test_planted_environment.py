@@ -66,12 +66,8 @@ def test_variables_that_a_project_sets_for_an_agent_are_told(
         finding["ok"] for finding in agent_findings
     )
     place.write_text(_planted(file, {"NODE_ENV": "test"}))
-    assert (
-        " sets "
-        not in xscore(
-            "agent", "install", "--client", client, "--scope", scope, cwd=project
-        ).stderr
-    )
+    install = ("agent", "install", "--client", client, "--scope", scope)
+    assert " sets " not in xscore(*install, cwd=project).stderr
 
 
 def test_a_file_of_secrets_that_came_with_the_repository_is_told(

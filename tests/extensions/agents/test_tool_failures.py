@@ -336,12 +336,8 @@ def gemini_message(root: Path, *, output: str, code: int, **fields: Any) -> dict
 
 def test_gemini_is_answered_in_its_form(root: Path) -> None:
     """Its failures come with the event of successes; its denial has a decision; nothing is `{}`."""
-    assert (
-        json.loads(
-            run_line("post-tool", gemini_message(root, output="ok", code=0), client="gemini")
-        )
-        == {}
-    )
+    succeeded = gemini_message(root, output="ok", code=0)
+    assert json.loads(run_line("post-tool", succeeded, client="gemini")) == {}
     assert not Path(file_of(str(root))).exists()
     run_line("post-tool", gemini_message(root, output=ERROR, code=1), client="gemini")
     before = gemini_message(root, output="", code=0) | {"hook_event_name": "BeforeTool"}

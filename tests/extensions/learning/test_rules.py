@@ -192,11 +192,7 @@ def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[
 
 def test_keys_of_one_topic_are_one() -> None:
     """L07: `preference.ORM` and `orm` are one topic."""
-    assert (
-        topic_of_key("preference.ORM")
-        == topic_of_key("orm")
-        == topic_of_key("tech_stack:orm")
-        == "orm"
-    )
+    for key in ("preference.ORM", "orm", "tech_stack:orm"):
+        assert topic_of_key(key) == "orm"
     assert topic_of_key("Test Runner") == "test_runner"
     assert topic_of_key("") == ""

@@ -109,12 +109,8 @@ async def test_older_tables_are_migrated_once_by_many_at_once(
     monkeypatch.setattr(postgres_server, "VERSION", 2)
     step = "ALTER TABLE xscore.judgment ADD COLUMN note text NOT NULL DEFAULT ''"
     monkeypatch.setattr(postgres_server, "STEPS", {2: step})
-    assert (
-        await asyncio.gather(
-            *(claim(machine(), "a", runner=str(number)) for number in range(8))
-        )
-        == ["o"] * 8
-    )
+    claims = [claim(machine(), "a", runner=str(number)) for number in range(8)]
+    assert await asyncio.gather(*claims) == ["o"] * 8
     with closing(psycopg.connect(url)) as connection:
         assert connection.execute("SELECT number FROM xscore.version").fetchall() == [(2,)]
         assert connection.execute("SELECT content, note FROM xscore.judgment").fetchall() == [

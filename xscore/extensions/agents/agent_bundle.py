@@ -8,7 +8,7 @@ where a memory is short and surely meant, else the lines of it that the task is 
 Agents limit this text in different units (Claude Code, Gemini and Cursor in characters, Codex in
 bytes of UTF-8). It is measured in bytes, since a text never has fewer bytes than characters. It
 holds no time, price or turn id, so the same state always gives the same bytes and a provider's
-prompt cache stays valid. Repository text stands between tags that it cannot close, and without
+prompt cache stays valid. Repository text is between tags that it cannot close, and without
 invisible characters. Trade-off: a body that does not fit is skipped for a smaller one ranked lower;
 only the best is ever cut.
 """
@@ -259,7 +259,7 @@ def _entry_line(group: Sequence[Selected], *, by_words: bool, drifts: Mapping[st
     if len(group) > 1:
         summary = f"and {counted(len(group) - 1, 'more test')} in this file; {summary}"
     marks = ""
-    # How old a document is stands among the drifts.
+    # The age of a document is among the drifts.
     if first.is_stale and first.kind != Kind.DOCUMENT:
         marks = "stale: the code it cites has changed. "
     if first.id in drifts:

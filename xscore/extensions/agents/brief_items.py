@@ -73,7 +73,7 @@ class Mark(Struct, frozen=True):
 
     score: float = 1.0
     remark: str = ""
-    """What stands behind its caption."""
+    """The text after its caption."""
 
 
 NO_MARK = Mark()
@@ -200,7 +200,7 @@ class ItemMaker:
         cites = f", cites {', '.join(places)}" if places else ""
         caption = f"{memory.kind} [{memory.id}], {who}, {age}{cites}"
         quotes = [Quote(memory.text)]
-        # What has not been reviewed stands with the words that it rests on.
+        # An unreviewed fact is shown with the words that it rests on.
         words = memory.details.quote
         if words and words not in memory.text and is_unreviewed(memory):
             quotes.append(Quote(words, "from the words"))

@@ -109,6 +109,6 @@ class _StageNotice(Observer):
         self._call = call
 
     def on(self, event: TurnEvent) -> None:
-        """Take a stage."""
+        """Note a stage."""
         if isinstance(event, StageBegan):
             self._call.notice = INDEXING if event.name == "index" else ""

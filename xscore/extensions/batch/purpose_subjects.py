@@ -44,7 +44,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     path: str
     """A file, or a folder; empty: the root."""
     name: str
-    """The class's; else empty."""
+    """Name of the class; empty for a file or folder."""
     source: str
     """What the model is shown of it, redacted."""
 

@@ -44,16 +44,16 @@ from xscore.providers.attempts import may_retry, retry_wait_s
 from xscore.providers.connection import OpenReply
 from xscore.providers.host_facts import json_object
 from xscore.providers.reply_bounds import MIB, expecting_tokens
-from xscore.providers.wire import WireProvider
+from xscore.providers.wire import WireProvider, declined
 from xscore.providers.wire_errors import (
-    REFUSAL_CODES,
     CallContext,
     clean_completion,
+    is_declined,
     known_names,
     stated_kind,
     unwrapped,
 )
-from xscore.records.calls import Completion, Finish, RateLimits, Request, Usage
+from xscore.records.calls import RateLimits, Request
 
 LOOK_TIMEOUT_S = 30.0
 """Deadline of reading a status or a page of a list, and of the next bytes of a stream."""
@@ -350,12 +350,11 @@ class BatchHost(ABC):
         """Return the result of a request from its error body. status: if the host states it."""
         error = unwrapped(body)
         names = known_names(error)
-        if REFUSAL_CODES.intersection(names):
-            declined = Completion(
-                text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False
-            )
+        if is_declined(error):
             return BatchResult(
-                custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=declined
+                custom_id=custom_id,
+                outcome=RequestOutcome.ANSWERED,
+                completion=declined(model),
             )
         # An error without a known code is taken as passing, so that the request is planned again.
         kind = stated_kind(error, status=status) or Overloaded

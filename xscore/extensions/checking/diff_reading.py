@@ -37,7 +37,7 @@ _NOWHERE = "/dev/null"
 def read_diff(text: str, *, base: str = "", messages: tuple[str, ...] = ()) -> Change:
     """Return the change that a diff makes.
 
-    What stands before its first file, as in `git show`, counts as a commit message.
+    What comes before its first file, as in `git show`, counts as a commit message.
     """
     reader = _DiffReader()
     reader.read(iter(text.split("\n")))
@@ -63,7 +63,7 @@ class _FileHead:
         self.is_renamed = self.is_added = self.is_deleted = False
 
     def note(self, line: str) -> None:
-        """Take in one line of the head."""
+        """Read one line of the head."""
         word, _, rest = line.partition(" ")
         if word == "---":
             self.old = _file_name(rest)
@@ -161,7 +161,7 @@ class _DiffReader:
             self.lines_left -= 1
 
     def _keep(self, head: _FileHead | None, body: _FileBody) -> None:
-        """Keep a file that was read to its end. head: None: it is what stands before the first."""
+        """Keep a file that was read to its end. head: None: it is what comes before the first."""
         if head is None:
             return
         if not (head.git_names or (head.old and head.new)):

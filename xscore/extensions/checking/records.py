@@ -109,7 +109,7 @@ class ModelVerdict(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def missing(self, learned: Sequence[Finding]) -> list[Finding]:
-        """Return what is missing: the judge's word where it has judged, else what was learned."""
+        """Return what is missing: the judge's word if it has judged, or what was learned."""
         if not self.judge:
             return list(learned)
         unseen = [finding for finding in learned if finding.path not in self.shown]

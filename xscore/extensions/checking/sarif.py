@@ -2,7 +2,7 @@
 
 Stale documents and decisions are warnings, what is likely to be missing a note. Each result has a
 fingerprint of its kind and place, so that it stays one alert from push to push. Trade-off: a stated
-memory has no file of its own, so its result stands where it cites, or at the root.
+memory has no file of its own, so its result is at what it cites, or at the root.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def _result(finding: Finding) -> dict[str, Json]:
     reasons = "; ".join(finding.reasons)
     text = one_line(f"{finding_place(finding)} {HEADS[finding.kind]}: {reasons}")
     region: dict[str, Json] = {"startLine": max(finding.line, 1)}
-    # A memory that cites nothing stands at the root.
+    # A memory that cites nothing is at the root.
     uri = "."
     if finding.path:
         uri = quote(finding.path, safe="/%")

@@ -3,7 +3,7 @@ drop.
 
 The tiers are kept before a model is asked and after, and each summary as it comes: a run that is
 killed resumes where it was. Trade-off: a larger budget starts over, since what was pushed down for
-a smaller one may stand whole.
+a smaller one may stay whole.
 """
 
 import re

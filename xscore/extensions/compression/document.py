@@ -53,7 +53,7 @@ def header_text(session: AgentSession) -> str:
 
 
 def besides_tokens(session: AgentSession, frontier: Frontier) -> int:
-    """Return the tokens of all that stands beside the turns, summaries apart."""
+    """Return the tokens of everything besides the turns, except summaries."""
     return (
         _estimate(header_text(session) + "".join(HEADINGS.values()))
         + _estimate(_frontier_section(frontier))
@@ -103,7 +103,7 @@ def summary_tokens(summary: TurnSummary) -> int:
 
 
 def _frontier_section(frontier: Frontier) -> str:
-    # The requests stand above as they were said.
+    # The requests are above, word for word.
     text = frontier_text(replace(frontier, request="", task=""))
     request = ""
     if frontier.request_turn:

@@ -18,7 +18,7 @@ _TURNS = (
 
 
 def read_own_session(connection: sqlite3.Connection, thread: str) -> AgentSession:
-    """Return the turns of a working session; a task that was repeated stands as often."""
+    """Return the turns of a working session; a task that was repeated is in it as often."""
     turns: list[SessionTurn] = []
     rows = connection.execute(_TURNS, (thread,)).fetchall()
     with database.damage_if_invalid("a turn"):

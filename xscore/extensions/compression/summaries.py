@@ -104,7 +104,7 @@ def _block_of(turns: Sequence[SessionTurn]) -> SummaryBlock:
 
 
 def borne_out(reply: str, source: str) -> str:
-    """Return the sentences of a reply whose names, numbers and words stand in the source."""
+    """Return the sentences of a reply whose names, numbers and words are in the source."""
     kept: list[str] = []
     lowered = source.lower()
     for line in reply.splitlines():

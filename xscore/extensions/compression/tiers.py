@@ -68,9 +68,9 @@ class TieredSession(Struct, frozen=True, kw_only=True):
     texts: dict[Tier, tuple[str, ...]]
     """The turns of each tier, the oldest first."""
     commands: tuple[str, ...]
-    """Commands that stand in no text."""
+    """Commands that are in no text."""
     names: tuple[str, ...]
-    """Paths and identifiers that stand in no text."""
+    """Paths and identifiers that are in no text."""
     plan: TierPlan
     tokens: int
     """At most; of the texts and the index."""
@@ -97,7 +97,7 @@ def push_down(
 
     budget: in tokens.
     start: how far an earlier compression came, for this session and budget.
-    besides: tokens of what will stand beside the turns.
+    besides: tokens of what comes besides the turns.
     """
     tiers = _Tiers(session, start)
     steps = 0
@@ -121,7 +121,7 @@ class _Tiers:
         self._plan = start
         self._texts: list[str] = []
         self._held: list[frozenset[str]] = []
-        """Names and commands that stand in each turn's text."""
+        """Names and commands in each turn's text."""
         self._commands = dict.fromkeys(_commands_of(session.turns))
         self._holders = Counter[str]()
         """How many texts hold a name or command."""
@@ -180,7 +180,7 @@ class _Tiers:
     def _add_to_index(self, item: str) -> None:
         if item not in self._index:
             self._index.add(item)
-            # With what stands between two entries.
+            # With the separator of two entries.
             self.tokens[Tier.BULKS] += tokens.estimate(tokens.size(item) + 4)
 
     def result(self, steps: int) -> TieredSession:

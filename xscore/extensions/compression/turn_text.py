@@ -2,7 +2,7 @@
 
 What the user said, failed attempts and their errors stand at every level. Level 0 has all words and
 the frames of outputs, 1 the telling sentences and the commands, 2 the first sentence, 3 nothing but
-what stands at every level. Trade-off: which sentence tells something is guessed from its words.
+what every level has. Trade-off: which sentence tells something is guessed from its words.
 """
 
 import re

@@ -75,7 +75,7 @@ def why_refused(text: str, *, may_be_private: bool) -> str:
 
 
 def _inner_address(address: Address) -> Address:
-    """Return the address of IPv4 that is called by one of IPv6; else the address itself."""
+    """Return the address of IPv4 that is called by one of IPv6, or the address itself."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

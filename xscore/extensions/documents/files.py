@@ -27,7 +27,7 @@ class DocumentFile(Struct, frozen=True):
     """A file that holds a document."""
 
     place: str
-    """Relative to the root of the repository, else absolute, with `~` for the home folder."""
+    """Relative to the root of the repository, or absolute, with `~` for the home folder."""
     data: bytes
     size: int
     mtime_ns: int

@@ -1,6 +1,6 @@
 """Ask one case as a turn, and make its record.
 
-The turn stands apart from the user's work (`TurnOptions.isolated`). The lexical judge scores the
+The turn is kept apart from the user's work (`TurnOptions.isolated`). The lexical judge scores the
 same candidates, which costs nothing.
 """
 

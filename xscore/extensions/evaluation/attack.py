@@ -264,7 +264,7 @@ class _Attack(Struct, frozen=True):
         estimate = reduce(add, [of_one_family] * len(self.payloads))
         self.parts.observer.on(estimate)
         if self.copy.judge.paid and not self.parts.settings.judge.replay:
-            # Which memories stand beside the payloads is not for the user to choose.
+            # Which memories surround the payloads is not for the user to choose.
             hint = "Name a cheaper judge with --judge, or pass --yes."
             confirm_list_cost(self.parts, estimate, hint=hint)
 

@@ -1,4 +1,4 @@
-"""Where the payloads of `eval attack` stand: five places of real files of a repository.
+"""Where the payloads of `eval attack` are planted: five places of real files of a repository.
 
 It picks one small file for each place (a comment, a docstring, a string, a document, a setting),
 copies them, and writes a line into one of their memories; a file that is not Python gets its

@@ -4,7 +4,7 @@ The share of needed memories at each score is fitted by isotonic regression, for
 enough needed memories by itself and for the other kinds that have any together. Kinds that no case
 needs get no cut. One share is then the bar for all kinds: the highest that keeps the wanted recall
 without keeping more memories on average than allowed. The cut of a kind is the score at which its
-map reaches the bar, the weight of words the one of a few at which needed memories stand highest.
+map reaches the bar, the weight of words the one of a few at which needed memories rank highest.
 What is reported of recall, kept memories and error is measured on folds that were left out, whole
 repositories where there are several, and everything is fitted again without them. Trade-off: the
 fit that is stored has seen all cases; the figures are of fits that have seen four fifths.
@@ -221,7 +221,7 @@ def _unit(case: ScoredCase, by_repository: bool) -> str:
 
 
 def choose_weight(cases: Sequence[ScoredCase], *, in_force: float) -> float:
-    """Return the weight of words at which gold stands highest.
+    """Return the weight of words at which gold ranks highest.
 
     Only one that is better by more than a standard error replaces the one in force.
     """

@@ -1,6 +1,6 @@
 """Puts something around every model that an evaluation pays calls through: a recording, a listener.
 
-It stands outside retries, limits and the ledger, so that what it answers itself is neither metered
+It wraps retries, limits and the ledger, so that what it answers itself is neither metered
 nor paid.
 """
 

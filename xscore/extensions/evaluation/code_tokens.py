@@ -46,7 +46,7 @@ def code_tokens(text: str, language: str) -> tuple[str, ...]:
         if match.lastgroup == "string" and language == "python":
             starts_line = text.rfind("\n", 0, match.start()) + 1
             is_first = not text[starts_line : match.start()].strip()
-            # A string that stands alone after the head of a block says what it is for.
+            # A string alone after the head of a block says what it is for.
             if is_first and (not tokens or tokens[-1] in _OPENS_BLOCK):
                 continue
         tokens.append(token)

@@ -136,7 +136,7 @@ class CasePlaces(Struct, frozen=True):
         for name in _folder_names(repository):
             if self.clones is not None and (self.clones / name / ".git").exists():
                 return trees.source_repository(self.clones / name)
-        # What was not asked is listed by this message alone, so the way out stands in it too.
+        # What was not asked is listed by this message alone, so it names the way out too.
         where = " (name the folder of the clones with --repositories)"
         if self.clones is not None:
             where = f" in {self.clones}"

@@ -40,7 +40,7 @@ class AgentsText(Struct, frozen=True, kw_only=True):
     """Ids of the memories that the brief quotes."""
     code: str
     selected: tuple[Selected, ...]
-    """Of what the turn selected, what stands in the text."""
+    """What of the turn's selection is in the text."""
 
 
 def agents_text(store: Store, answer: Answer, *, has_brief: bool, max_chars: int) -> AgentsText:

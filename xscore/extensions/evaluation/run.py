@@ -1,6 +1,6 @@
 """Ask the judge questions with known answers, one turn each, and measure what it finds.
 
-A turn of an evaluation stands apart from the user's work (`TurnOptions.isolated`), but its calls,
+A turn of an evaluation is kept apart from the user's work (`TurnOptions.isolated`), but its calls,
 budget, judgments and receipt are those of any turn: each judgment is paid once, and a second
 evaluation is free. Cases with a parent are asked of the files of that commit (`places`). The
 lexical judge is asked the same for comparison, which costs nothing. What a file of cases holds is
@@ -207,7 +207,7 @@ class _EvaluationRun(Struct):
         return self.places.base
 
     def resume(self) -> None:
-        """Take what an earlier run has written, and remove what a killed one has left."""
+        """Read what an earlier run has written, and remove what a killed one has left."""
         if self.file is not None:
             of_cases = {case.id for case in self.questions.cases}
             for record in self.file.read():

@@ -1,7 +1,7 @@
 """Facts that follow fixed forms: `we decided`, `from now on`, `don't … because`, `TODO:`.
 
 A sentence becomes at most one fact, word for word. It has to be the speaker's words (`own_words`),
-and its form has to stand where such a statement begins. What only a user may lay down (`from
+and its form has to be where such a statement begins. What only a user may lay down (`from
 now on`, `always use`, `I prefer`, `remember that`) counts from the user alone: agents give general
 advice in these forms, and repeat what they have read. Trade-off: English, and only these forms;
 what is said otherwise needs a model.

@@ -266,7 +266,7 @@ def _reports_another(lowered: str) -> bool:
 
 
 def _without_blocks(message: str) -> str:
-    """Blank code, quoted lines, tables, what stands between tags, and what a line announces."""
+    """Blank code, quoted lines, tables, text between tags, and what a line announces."""
     lines: list[str] = []
     fence = ""
     announced = False
@@ -340,7 +340,7 @@ def _without_tags(message: str) -> str:
 
 
 def _without_quotations(message: str) -> str:
-    """Blank what stands between quotation marks, unless it is as short as a name."""
+    """Blank text between quotation marks, unless it is as short as a name."""
     kept: list[str] = []
     place = 0
     paragraph_end = -1

@@ -52,7 +52,7 @@ _FAILED = re.compile(
     r"|(?:is |are )?no longer (?:holds?|appl(?:y|ies)|works?|needed|wanted|required)"
     r"|turned out (?:not|too))"
 )
-"""What is said of a thing that is given up; the thing stands before it."""
+"""What is said of a thing that is given up; the thing comes before it."""
 _CLAUSE = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|that|because)\b")
 SUBJECT_CHARS = 80
 _TAKES_NOTHING_BACK = frozenset(

@@ -67,7 +67,7 @@ class Suggestion(Struct, frozen=True):
 
     @property
     def is_name(self) -> bool:
-        """Whether its value names something to use; else it is a rule."""
+        """Whether its value names something to use; otherwise it is a rule."""
         return len(self.value.split()) <= VALUE_WORDS
 
 

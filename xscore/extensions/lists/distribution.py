@@ -4,7 +4,7 @@ numbers beside them.
 The bars are plain boxes in colors that show on white and on black, since JupyterLab takes pictures
 out of a notebook that is not trusted, and leaves boxes. Computes from scores and names of kinds,
 which are escaped. Trade-off: heights are by square roots, so that a few good scores are seen beside
-thousands of low ones, and the line of the cut stands at the nearest of twenty steps.
+thousands of low ones, and the line of the cut is drawn at the nearest of twenty steps.
 """
 
 from collections.abc import Mapping, Sequence

@@ -178,7 +178,7 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, report: Salvage
     if reader.columns("memory_row") or not reader.columns("memory"):
         table = "memory_row"
     hashes = _hashes_of_views(reader, table)
-    # A text is checked by its content too: its views stand in a table of their own.
+    # A text is checked by its content too: its views have a table of their own.
     contents = {hash_ for _, hash_ in reader.read(_CONTENTS, NUMBERS)}
     query = _memories_query(table, reader.columns(table))
     for number, thread, *row in reader.read(query, NUMBERS):

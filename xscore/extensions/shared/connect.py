@@ -33,8 +33,9 @@ from xscore.extensions.shared.server import (
 from xscore.extensions.shared.timed_driver import TimedDriver
 from xscore.extensions.shared.transport import refuse_open_transport
 from xscore.extensions.shared.unsent import UnsentTurns
-from xscore.pipeline.parts import DOCTOR_CHECKS, BegunKnock
+from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.pipeline.resources import OPEN_SHARED, SHARED_SERVER_NAME, SpendingStores
+from xscore.pipeline.server_contacts import BegunKnock
 from xscore.platform.errors import SharedUnavailable, StoreError, UsageError
 from xscore.platform.extras import require_extra
 from xscore.platform.text import counted

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from xscore.extensions.shared.server import SIGN_OF_LIFE_SHARE, SharedServer, too_slow
-from xscore.pipeline.parts import BegunKnock
+from xscore.pipeline.server_contacts import BegunKnock
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")

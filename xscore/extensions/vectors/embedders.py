@@ -24,6 +24,8 @@ from xscore.providers.wire_errors import CallContext
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage
 
 CALL_TIMEOUT_S = 60.0
+LARGEST_NUMBER = 1e15
+"""Of a vector: the square of a larger one may not fit a float32, and no model returns it."""
 EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base_url")
 
 ROWS_AT_ONCE = 1_024
@@ -160,10 +162,11 @@ def _rows(data: object, call: CallContext) -> bytes:
     if [row["index"] for row in ordered] != list(range(len(call.prompt) - 1)):
         raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", call)
     try:
-        rows = np.array([row["embedding"] for row in ordered], dtype=np.float32)
-    except (TypeError, ValueError):
-        rows = np.zeros((0, 0), dtype=np.float32)
-    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+        rows = np.array([row["embedding"] for row in ordered], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        rows = np.zeros((0, 0))
+    # NaN is not below it either.
+    if rows.ndim != 2 or not rows.size or not (np.abs(rows) < LARGEST_NUMBER).all():
         raise EMBEDDINGS_PROFILE.unreadable("malformed vectors", call)
     return unit_rows(rows).astype("<f2").tobytes()
 

@@ -127,7 +127,7 @@ def _scores(page: TurnPage) -> Mapping[str, float | None]:
 
 
 def _ranks(page: TurnPage) -> Mapping[str, int]:
-    """Return the places among the chosen, by the ids that stand on the map."""
+    """Return the places among the chosen, by the ids on the map."""
     ranks: dict[str, int] = {}
     for rank, entry in enumerate(page.kept, start=1):
         if entry.place >= 0:

@@ -218,7 +218,7 @@ def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
 
 
 def _declared_packages(root: Mapping[str, Any]) -> Iterator[str]:
-    """Return the packages of every table and list that declares some, however deep it stands."""
+    """Return the packages of every table and list that declares some, however deeply nested."""
     waiting = [root]
     while waiting:
         for key, value in waiting.pop().items():

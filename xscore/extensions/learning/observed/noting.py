@@ -1,6 +1,6 @@
 """Note what files show in a draft: new, changed, and no longer shown. Drafts in, drafts out.
 
-A person's word stands: a topic of which another memory speaks is not noted. What no file shows any
+A person's word counts: a topic of which another memory speaks is not noted. What no file shows any
 more is archived, and comes back when one does. Trade-off: worktrees of one repository share these
 memories, so the latest that was indexed decides.
 """

@@ -119,7 +119,7 @@ def look_at_files(
     has_news = bool(changed_settings or gone)
     looked_at = dict(read_traits(connection, changed_code, known_packages()))
     for path, version in changed_code.items():
-        # Code in which nothing stands shows nothing, and is not looked at again.
+        # Empty code shows nothing, and is not looked at again.
         traits = looked_at.get(path) or FileTraits(version, "", is_test=False, traits={})
         before = files.get(path)
         has_news |= before is None or not traits.shows_the_same(before)

@@ -124,5 +124,5 @@ def _is_close(before: tuple[int, int], after: tuple[int, int]) -> bool:
 
 
 def cited_places(citations: Iterable[Citation]) -> set[tuple[str, str]]:
-    """Return what is cited, wherever it stands in its file."""
+    """Return what is cited, wherever it is in its file."""
     return {(citation.path, citation.span_hash) for citation in citations}

@@ -1,6 +1,6 @@
 """What a command is for, inferred from its words, and whether it is worth showing.
 
-Commands are quoted as they stand, on one line; nothing is run. Trade-off: a command whose words say
+Commands are quoted as they are, on one line; nothing is run. Trade-off: a command whose words say
 nothing of its purpose (`./ci.sh`) is not shown.
 """
 

@@ -2,7 +2,7 @@
 session.
 
 A connection is plain `psycopg`, without prepared statements and session settings, so a pooler in
-transaction mode may stand before the server. Beyond loopback the server's certificate is checked
+transaction mode may be in front of the server. Beyond loopback the server's certificate is checked
 (`verify-full`), because the one that answers is sent encrypted texts, but also a password.
 Trade-off: a server with a certificate of its own needs `sslrootcert` in the URL.
 """

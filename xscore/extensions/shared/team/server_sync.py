@@ -162,7 +162,7 @@ def _pull(
     *,
     newest: int,
 ) -> PulledEntries:
-    """Pull every entry that is new, page by page."""
+    """Pull every new entry, page by page."""
     since = request.version
     lacks_own = False
     # A server that was recreated, or restored from a backup, counts from another beginning.

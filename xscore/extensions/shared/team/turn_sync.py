@@ -27,7 +27,8 @@ from xscore.extensions.shared.team.membership import (
     read_membership,
     write_membership,
 )
-from xscore.pipeline.parts import TEAM_SYNC, TurnSyncResult
+from xscore.pipeline.parts import TEAM_SYNC
+from xscore.pipeline.server_contacts import TurnSyncResult
 from xscore.platform import database
 from xscore.platform.errors import (
     NothingMatched,
