@@ -27,7 +27,7 @@ SAFE = """
     """.split()
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
-PATIENCE_S = 0.5
+PATIENCE_S = 1.0
 """How long git works before it is looked whether a pipe blocks it."""
 FILL_TIMEOUT_S = 300
 """To write all files of a large repository."""
@@ -156,6 +156,8 @@ def kill_git() -> None:
 
 _blocking: dict[Path, Path] = {}
 """By root: a pipe or device below it that git waited for."""
+_without_pipes: set[Path] = set()
+"""Roots in which none was found, where git is slow for another reason."""
 
 
 def _is_blocked(root: Path) -> bool:
@@ -172,6 +174,8 @@ def _is_blocked(root: Path) -> bool:
 def _find_blocking(root: Path) -> bool:
     """Look for a pipe or device that blocks git in any folder of a root, and remember it; False
     also if none was found in time."""
+    if root in _without_pipes:
+        return False
     give_up = monotonic() + _LOOK_S
     git_files = f"{root}{os.sep}.git{os.sep}"
     folders = [str(root)]
@@ -188,6 +192,7 @@ def _find_blocking(root: Path) -> bool:
                 if is_opened and _is_endless(Path(entry.path)):
                     _blocking[root] = Path(entry.path)
                     return True
+    _without_pipes.add(root)
     return False
 
 

@@ -145,9 +145,9 @@ def set_store_aside(
 def _set_unusable_journal_aside(path: Path, user_data_dir: Path) -> Path | None:
     """Move a journal that may not be replayed away from its database, which can be read then;
     return where it is, or None if there was none."""
-    if not has_unusable_journal(path, user_data_dir):
-        return None
     with user_secret.user_lock(user_data_dir):
+        if not has_unusable_journal(path, user_data_dir):
+            return None
         aside = make_set_aside_folder(path.parent)
         for suffix in JOURNALS:
             journal = Path(f"{path}{suffix}")

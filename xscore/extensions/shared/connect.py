@@ -226,11 +226,7 @@ async def open_shared_resources(
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is
     named.
     """
-    if not settings.url.reveal():
-        raise UsageError(
-            "a shared server is required, and none is set",
-            hint="Set shared.url (XSCORE_SHARED_URL).",
-        )
+    url = _url_of(settings)
     outages: OutageMemory | None = None
     notes: UnsentTurns | None = None
     patience: ServerPatience | None = None
@@ -243,7 +239,7 @@ async def open_shared_resources(
     usual_wait_s = patience.wait_s() if patience is not None else None
     patience_s = _first_wait_s(settings, usual_wait_s, in_turn=knock is not None)
     if knock is None:
-        knock = ServerKnock(settings.url.reveal(), timeout_s=settings.timeout_s)
+        knock = ServerKnock(url, timeout_s=settings.timeout_s)
     link = _link(settings, knock, note=note, was_away=was_away, patience_s=patience_s)
     # Each is closed, whatever the others raise; the link last.
     async with AsyncExitStack() as stack:
@@ -261,12 +257,23 @@ async def open_shared_resources(
         yield SharedStores(through, budget, link, through, stack, knock.calls)
 
 
+def _url_of(settings: SharedSettings) -> str:
+    """Return the URL of the server. Raises UsageError where none is set."""
+    url = settings.url.reveal()
+    if not url:
+        raise UsageError(
+            "a shared server is required, and none is set",
+            hint="Set shared.url (XSCORE_SHARED_URL).",
+        )
+    return url
+
+
 def _first_wait_s(
     settings: SharedSettings, usual_wait_s: float | None, *, in_turn: bool
 ) -> float:
     """Return how long the first request waits for a sign of life. usual_wait_s: as it was learned.
 
-    The knock goes on beside the work, and what answers later is used from then on.
+    The knock goes on in the background, and what answers later is used from then on.
     """
     if usual_wait_s is not None:
         return usual_wait_s

@@ -27,8 +27,8 @@ _HELLO = """
     FROM xscore_team.version LEFT JOIN xscore_team.project ON project.project = %s
 """
 PAGE_BYTES = 16_000_000
-"""At most so much content comes at once, or one entry: a page of the longest would fill the memory
-of every member."""
+"""Most content that one page brings; a single entry may be longer. A page of the longest entries
+would fill the memory of every member."""
 _PULL = """
     SELECT member, name, kind, version, content FROM (
         SELECT member, name, kind, version, content, row_number() OVER one_by_one AS place,
