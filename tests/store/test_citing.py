@@ -86,18 +86,21 @@ def test_the_forms_of_a_citation(store: Store) -> None:
         FileLines(CODE.encode()).hash(WHOLE_FILE),
         FileLines(CODE.encode()).hash((4, 5)),
     )
-    for given_, expected in {
+    for text, expected in {
         "src/a.py": Citation("src/a.py", 0, 0, file_hash),
         "./src//a.py:4-5": Citation("src/a.py", 4, 5, span),
         f"{file}:4-5": Citation("src/a.py", 4, 5, span),
         "src/a.py::retry": Citation("src/a.py", 4, 5, span),
         "src/a.py:4": Citation("src/a.py", 4, 4, FileLines(CODE.encode()).hash((4, 4))),
     }.items():
-        assert parse_citation(store.root, given_, connection=store.connection) == expected
+        assert parse_citation(store.root, text, connection=store.connection) == expected
     assert parse_citation(store.root, "a.py:4-5", base=file.parent).path == "src/a.py"
     file.write_text(CODE + "\n")
-    with pytest.raises(UsageError, match="not in the index"):
+    with pytest.raises(UsageError, match="has changed"):
         parse_citation(store.root, "src/a.py::retry", connection=store.connection)
+    write(store, name="src/new.py")
+    with pytest.raises(UsageError, match="not in the index"):
+        parse_citation(store.root, "src/new.py::retry", connection=store.connection)
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,9 @@ def _entity_span(
         "SELECT file_hash FROM file WHERE path = ? AND excluded = ''", (path,)
     ).fetchone()
     if indexed != (file_hash,):
+        state = "is not in the index" if indexed is None else "has changed since it was indexed"
         raise UsageError(
-            f"the index has an older version of {path}",
+            f"{path} {state}",
             hint="Run `xscore index`, or name the lines: path:10-40.",
         )
     spans = entity_spans(connection, path)
