@@ -46,12 +46,12 @@ EMBEDDING = [
 def usages(draw: st.DrawFn) -> Usage:
     """Draw plausible usage: parts never exceed their whole; both sides of every long-prompt
     tier."""
-    given_ = draw(st.one_of(st.integers(1, 5_000), st.integers(90_000, 300_000)))
-    cached = draw(st.integers(0, given_))
-    written = draw(st.integers(0, given_ - cached))
+    prompt_tokens = draw(st.one_of(st.integers(1, 5_000), st.integers(90_000, 300_000)))
+    cached = draw(st.integers(0, prompt_tokens))
+    written = draw(st.integers(0, prompt_tokens - cached))
     output = draw(st.integers(0, 20_000))
     return Usage(
-        input_tokens=given_,
+        input_tokens=prompt_tokens,
         cached_input_tokens=cached,
         cache_write_tokens=written,
         cache_write_1h_tokens=draw(st.integers(0, written)),
@@ -111,12 +111,12 @@ def test_a_price_is_the_tables_own(
 
 AWKWARD = [
     Usage(
-        input_tokens=given_,
+        input_tokens=prompt_tokens,
         cached_input_tokens=cached,
         cache_write_tokens=written,
         cache_write_1h_tokens=hour,
     )
-    for given_, cached, written, hour in (
+    for prompt_tokens, cached, written, hour in (
         (1, 0, 0, 0),
         (100_000, 64, 0, 0),
         (100_001, 64, 30_000, 10_000),

@@ -26,8 +26,8 @@ def scores(text: str) -> dict[str, dict[str, float]]:
 
 def assert_nothing_is_misplaced(scores_by_question: dict[str, dict[str, float]]) -> None:
     """Assert that every score is the true one of its question and id."""
-    for question, given_ in scores_by_question.items():
-        assert given_.items() <= TRUE[question].items()
+    for question, scores in scores_by_question.items():
+        assert scores.items() <= TRUE[question].items()
 
 
 def test_a_whole_reply_is_read() -> None:

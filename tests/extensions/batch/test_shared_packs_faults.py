@@ -350,8 +350,8 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
         reply = json.loads(text)
         scores = list(reply["scores"].items())
         random.shuffle(scores)
-        for at, (code, given_) in enumerate(scores):
-            entries = [pair for pair in given_.items() if random.random() > 0.2]
+        for at, (code, by_id) in enumerate(scores):
+            entries = [pair for pair in by_id.items() if random.random() > 0.2]
             random.shuffle(entries)
             scores[at] = (random.choice([code, code, code, "q9"]), dict(entries))
         spoiled = json.dumps({"scores": dict(scores), "reasons": reply["reasons"]})
