@@ -22,7 +22,7 @@ from xscore.extensions.agents import background_work
 from xscore.extensions.agents.background import wake_background
 from xscore.pipeline.build import Pipeline
 from xscore.platform.clock import day_of
-from xscore.platform.paths import find_root
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.reports import BackgroundStatus
 from xscore.settings import MemorySettings, Settings
 from xscore.store import opening
@@ -44,9 +44,15 @@ def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
     return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in unfinished}
 
 
+def connect(root: Path) -> sqlite3.Connection:
+    """Open the store of a repository as a process of its user: a journal that nobody noted would be
+    refused by the process that is watched."""
+    return opening.connect_store(store_file(root), opening.key_source(user_data_dir(None)))
+
+
 def status(root: Path) -> BackgroundStatus:
     """Return what `xscore status` says about it."""
-    with closing(opening.connect_store(store_file(root))) as connection:
+    with closing(connect(root)) as connection:
         enter_worktree(connection)
         return read_background(connection, now=time.time())
 
@@ -179,7 +185,7 @@ async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(
     await ask_within(
         flock, None, task="Newest of c is done", thread="c", command="hook", judge="lexical"
     )
-    with closing(opening.connect_store(store_file(flock))) as connection:
+    with closing(connect(flock)) as connection:
         assert tasks_left(connection) == {"Sheep b context"}
         assert tasks_left(connection, now=time.time() + 90_000) == set()
 
@@ -201,7 +207,7 @@ async def test_the_share_of_a_day_is_kept(
     if cap:
         monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0
-    with closing(opening.connect_store(store_file(spends))) as connection:
+    with closing(connect(spends)) as connection:
         now, columns = (
             time.time(),
             dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok"),
@@ -234,7 +240,7 @@ async def test_an_erased_turn_still_counts_against_the_day(
     host.latency_s = 0.0
     assert wake(flock)
     wait_until(lambda: has_ended(flock))
-    with closing(opening.connect_store(store_file(flock))) as connection:
+    with closing(connect(flock)) as connection:
         connection.execute("UPDATE call SET cost = 7 WHERE outcome = 'ok'")
         spent = connection.execute(background_work._SPENT, {"since": 0.0}).fetchone()
         connection.execute("DELETE FROM turn")
