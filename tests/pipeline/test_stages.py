@@ -22,8 +22,8 @@ def test_a_stage_says_its_words_and_its_part_of_a_turn(stage: Stage) -> None:
 
 
 def test_every_stage_of_the_answering_model_is_in_estimates() -> None:
-    """What it may take at most is stated for each: a call that no estimate knows would go past the
-    budget that the user was shown."""
+    """Each has an upper bound: a call missing from the estimate would exceed the cost that the user
+    was shown."""
     of_answer = {stage for stage in Stage if stage.part == "primary"}
     assert answering.MOST_TOKENS.keys() == of_answer
 

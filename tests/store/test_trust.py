@@ -231,7 +231,7 @@ def test_damage_never_trusts_what_was_not_trusted(tmp_path: Path, user_dir: Path
 
 
 def test_later_damage_keeps_the_earlier_file(user_dir: Path) -> None:
-    """Each damaged file is kept; whoever looks for one finds it."""
+    """Each damaged file is kept under a name of its own."""
     user_secret.load_user_secret(user_dir)
     for content in ("first", "second"):
         (user_dir / "trust.json").write_text(content)

@@ -45,8 +45,8 @@ def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
 
 
 def connect(root: Path) -> sqlite3.Connection:
-    """Open the store of a repository as a process of its user: a journal that nobody noted would be
-    refused by the process that is watched."""
+    """Open the store of a repository as a process of its user does, with a note of its journal. The
+    watched process would refuse a journal without one."""
     return opening.connect_store(store_file(root), opening.key_source(user_data_dir(None)))
 
 
