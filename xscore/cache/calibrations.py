@@ -23,7 +23,7 @@ _KEYS = "SELECT judge FROM calibration ORDER BY at DESC, judge"
 _WRITE = "INSERT OR REPLACE INTO calibration (judge, body, at) VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM calibration WHERE judge = ?"
 _Body = tuple[Literal[1], Calibration]
-"""CALIBRATION_VERSION and the calibration."""
+"""A stored body: CALIBRATION_VERSION and the calibration."""
 
 
 def read_calibration(

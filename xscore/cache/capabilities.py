@@ -23,7 +23,7 @@ _WRITE = (
 )
 _DELETE = "DELETE FROM capability WHERE provider = ? AND host = ? AND model = ?"
 _Body = tuple[Literal[1], Capability]
-"""CAPABILITY_VERSION and the capability."""
+"""A stored body: CAPABILITY_VERSION and the capability."""
 
 
 def read_capability(

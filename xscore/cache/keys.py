@@ -14,7 +14,7 @@ from xscore.records.judgment import JudgeIdentity
 JudgmentKey = tuple[str, str, int]
 """Turn key, judge key and draw (the column `sample`), which identify a set of judgments."""
 FIRST_DRAW, SECOND_DRAW = 0, 1
-"""A second draw is stored beside the first and never instead of it."""
+"""Numbers of the draws. The second is stored in addition to the first, never instead of it."""
 
 _UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
@@ -76,8 +76,8 @@ _RULES = (
     (_DIGITS, rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)", r"\1:<line>"),
     (("",), r"(?m)(?<![ \t])[ \t]+$", ""),
 )
-"""What varies between runs of one command: a text that has one of these strings, a pattern, its
-replacement."""
+"""What varies between runs of one command: a string that the text must have for the rule to
+apply, a pattern, and its replacement."""
 
 
 def normalise_turn_text(text: str) -> str:

@@ -25,16 +25,17 @@ from xscore.store.index_rows import files_left
 from xscore.store.purposes import described_contents
 
 MAX_JUDGMENTS = 2_000_000
-"""About 76 MB."""
+"""Judgments kept by default: about 76 MB."""
 JUDGMENT_BYTES = 60
 """Approximate size of a judgment, with its share of contents and reasons."""
 SHORTEST_KEY = 8
 """Fewest characters of a judge key that identify it."""
 MIN_SPLIT_TOKENS = 200
-"""No smaller memory is judged in parts: the smallest pack that can be set (`judge.pack_tokens`)."""
+"""Size of the smallest pack that can be set (`judge.pack_tokens`); no smaller memory is judged
+in parts."""
 _IS_SHOWN = "(memories > 0 OR hash IN (SELECT value FROM json_each(?1)))"
-"""SQL: whether a content is that of a memory. The parameter: those that are shown with the purpose
-of their file (`described_contents`), as a JSON list."""
+"""SQL: whether a content is that of a memory. Its parameter is a JSON list of the contents that
+are shown with the purpose of their file (`described_contents`)."""
 _IS_PART = f"NOT {_IS_SHOWN} AND substr(pack, 1, 18) = 'w_' || substr(hash, 1, 16)"
 """SQL: whether a row of `judgment` is for a part of a memory too large for one pack (its pack is
 named after it).
@@ -59,8 +60,8 @@ _JUDGMENT_COUNTS = f"""
               AND content_id IN (SELECT value FROM json_each(large.contents))))
     FROM counted
 """
-"""By turn and judge: judgments, those of contents that a memory has, those of parts, whether the
-parts are needed."""
+"""Counts by turn and judge: all judgments, those of contents that a memory has, those of parts,
+and whether the parts are needed."""
 _INDEXED = """
     SELECT EXISTS (SELECT 1 FROM worktree_meta WHERE key = 'index_profile')
       OR EXISTS (SELECT 1 FROM file_row)
@@ -126,20 +127,20 @@ class PruneResult(Struct):
     """What was removed, or would be: judgments, except `contents` and `quarantined`."""
 
     unreachable: int = 0
-    """Of contents that no memory has any more."""
+    """Judgments of contents that no memory has any more."""
     over_cap: int = 0
-    """Of the least recently used turns, beyond the cap."""
+    """Judgments of the least recently used turns, beyond the cap."""
     contents: int = 0
     """Contents that neither a memory nor a judgment uses."""
     unused: int = 0
-    """Of turns not asked since `unused_since`."""
+    """Judgments of turns not asked since `unused_since`."""
     of_judges: int = 0
     quarantined: int = 0
     """Quarantined scores."""
     parts: int = 0
-    """Of parts of memories that are judged as a whole."""
+    """Judgments of parts of memories that are judged as a whole."""
     needed_now: int = 0
-    """Kept because a running turn or open job needs them."""
+    """Judgments kept because a running turn or open job needs them."""
 
     @property
     def judgments(self) -> int:
@@ -160,10 +161,10 @@ class _TurnPlan(Struct):
     spare_parts: int = 0
     """Judgments of parts that are not needed any more."""
     useless: int = 0
-    """The rest: of contents that no memory has."""
+    """The other judgments to remove: those of contents that no memory has."""
     is_needed: bool = False
     cause: str = ""
-    """Field of `PruneResult` that counts the usable ones; empty: they stay."""
+    """Field of `PruneResult` that counts the usable judgments; empty: they stay."""
 
     def count(self, result: PruneResult) -> None:
         """Add this turn to the result."""

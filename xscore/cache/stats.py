@@ -23,7 +23,7 @@ from xscore.platform.errors import StoreError
 
 T = TypeVar("T")
 HIT_RATE_DAYS = (None, 7, 30)
-"""Days back; None: all time."""
+"""Days back over which the hit rate is shown; None: all time."""
 _TABLE_NAMES = {
     "judgment": "judgments",
     "reason": "reasons",
@@ -52,9 +52,9 @@ class JudgeShare(Struct, frozen=True, kw_only=True):
 
     judge: str
     name: str
-    """`provider:model`; empty: no turn here knows it."""
+    """`provider:model`; empty if no turn here knows it."""
     is_configured: bool
-    """Whether the next turn would find them."""
+    """Whether the next turn would find these judgments."""
     turns: int
     judgments: int
     used_at: float | None
@@ -65,7 +65,7 @@ class HitRate(Struct, frozen=True, kw_only=True):
     """The cache's hit rate over a period."""
 
     of: str
-    """Either `turns`, or `jobs` (as planned)."""
+    """`turns`, or `jobs` (as planned)."""
     days: int | None
     asked: int
     candidates: int

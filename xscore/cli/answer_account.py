@@ -25,11 +25,11 @@ from xscore.records.receipt import Answer, Latency, Selected
 MISSES_SHOWN = 3
 DETAILS_SHOWN = 3
 CARRIED_SHOWN = 3
-"""Turns that carried judgments come from, by name."""
+"""How many of the turns that carried judgments come from are named."""
 INDEX_SHOWN_FROM_S = 1.0
-"""Seconds; a shorter index run is not mentioned."""
+"""Shortest index run that is mentioned, in seconds."""
 MORE_COMMITS = "--kind commit keeps more commits"
-"""Commits have places of their own, which no other setting raises."""
+"""Hint for commits, which have places of their own that no other setting raises."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {

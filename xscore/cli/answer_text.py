@@ -28,8 +28,8 @@ from xscore.store.term_vectors import query_terms
 BEST_SHOWN = 5
 """Nearest memories shown where nothing reached the threshold."""
 SHOWN_WITH_TEXT = 5
-"""Memories that a terminal shows with their reason and the lines nearest to the task; the others
-take a line each."""
+"""Memories that a terminal shows with their reason and the lines nearest to the task; each of
+the others takes one line."""
 LINES_OF_EACH = 3
 NOTHING_CHOSEN_HINT = (
     "Lower --threshold, name the file you are in with --file, or use names from the code in your"
@@ -42,8 +42,8 @@ NO_WORDS_HINT = (
 NOT_HERE_HINT = "Use names from the code in your task, or name the file you are in with --file."
 _INDENT = " " * 6
 _PREAMBLE = re.compile(r"[\W_]*\Z|@\w|#\[")
-"""A line above a definition that says nothing of it: the sign that opens a comment, a decorator or
-an attribute."""
+"""A line above a definition that says nothing about it: the sign that opens a comment, a
+decorator or an attribute."""
 
 
 def shown_memories(answer: Answer) -> tuple[Selected, ...]:

@@ -200,9 +200,9 @@ class _ReadTurn(Struct, frozen=True):
 
     answer: Answer
     hint: str
-    """What could be fetched for a turn that found nothing; empty: nothing."""
+    """What could be fetched for a turn that found nothing; empty if nothing could."""
     texts: Mapping[str, str] = {}
-    """Of the memories that a terminal shows, by id."""
+    """Texts of the memories that a terminal shows, by id."""
 
 
 def _shown_texts(pipeline: "Pipeline", answer: Answer) -> dict[str, str]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FOLDERS_SHOWN = 8
 LEAST_SHOWN_S = 0.1
-"""Seconds; a shorter time would read as none."""
+"""Shortest time shown, in seconds; a shorter one would read as none."""
 
 
 @command(TURN_OPTIONS, ANSWERER, THREAD)

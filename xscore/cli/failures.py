@@ -18,7 +18,7 @@ from xscore.platform.text import escape_controls
 from xscore.store.redaction import redact
 
 MOST_CHARS = 1_000
-"""Of an error's message; a longer one loses its middle."""
+"""Longest error message shown; a longer one loses its middle."""
 RUN_AGAIN = "Judgments already paid for are kept; run the same command again to continue."
 
 

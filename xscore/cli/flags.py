@@ -23,7 +23,8 @@ from xscore.records.memory import Layer
 from xscore.records.turn import Scope, Turn
 
 MAX_INPUT_BYTES = 64 << 20
-"""Of a task or errors, which are shortened anyway: a device or a command may never end."""
+"""Largest task or errors read, in bytes. They are shortened anyway, and a device or a command
+may never end."""
 _LAST_PART = "Give only its last part."
 
 
@@ -36,7 +37,7 @@ class Flags(Struct, frozen=True):
     names: Mapping[str, str] = {}
     """`section.name` -> the option that sets it."""
     terminal: Terminal = field(default_factory=Terminal)
-    """The one of this command, which prints each note once."""
+    """The terminal of this command, which prints each note once."""
 
     @property
     def assume_yes(self) -> bool:

@@ -46,9 +46,10 @@ TURN_HEADS = ("turn", "when", "state", "dollars", "took", "kept", "by", "task")
 USER_MEMORY_REASON = "(one of your own memories: receipts do not keep its text)"
 TURNS_SHOWN = 20
 PIPED_TASK_CHARS = 300
-"""Of a task where no window cuts it; `--json` has all of it, and `--grep` searches all of it."""
+"""Characters shown of a task where no window cuts it; `--json` has all of it, and `--grep`
+searches all of it."""
 ONE_LINE_FROM = 110
-"""In a narrower window each task has a line of its own."""
+"""Narrowest window, in columns, in which a task shares a line with its figures."""
 
 
 @command()

@@ -22,7 +22,7 @@ ENDED_AT_SIGTERM = frozenset({"watch"})
 pattern, a lock of SQLite), and their results are not read; the next process finds the dead lease
 and the unsettled calls."""
 WORDS_OF_A_TASK = 3
-"""This many words or more in place of a command are taken for a question."""
+"""An unknown command of this many words or more is taken for a question."""
 SYNONYMS = {
     **dict.fromkeys(("forget", "remove", "rm", "del", "erase"), ("delete", "wipe")),
     **dict.fromkeys(("get", "view", "cat", "open"), ("show", "load")),
@@ -142,9 +142,9 @@ Set up
     encrypt extensions.privacy.encryption_commands:encrypt  Encrypt the store, or your own.
     decrypt extensions.privacy.encryption_commands:decrypt  Decrypt the store, or your own.
 """  # noqa: E501  a table of one command a line
-"""Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands,
-and first among them the one that the group's name alone runs. A group `+` also runs it for a file:
-`eval FILE` is `eval run FILE`."""
+"""One row per command: section, command, `module:function` inside xscore, and one line of help.
+A group (`-`) is followed by its commands, first the one that the group's name alone runs. A
+group `+` also runs that command for a file: `eval FILE` is `eval run FILE`."""
 
 
 EXIT_CODES: dict[ExitCode, str] = {
@@ -171,10 +171,10 @@ class CommandEntry(NamedTuple):
     """Where a command lives and what the listing says about it."""
 
     place: str
-    """`-` or `+` for a group."""
+    """`module:function`, or `-` or `+` for a group."""
     line: str
     commands: "dict[str, CommandEntry]"
-    """Of a group."""
+    """The commands of a group; empty for a command."""
 
 
 def _read_table() -> dict[str, dict[str, CommandEntry]]:

@@ -21,7 +21,7 @@ from typing import NoReturn
 from xscore.platform.errors import ExitCode
 
 STARTED_AT = time.monotonic() - time.process_time()
-"""On the clock of `time.monotonic`."""
+"""When the process started, on the clock of `time.monotonic`."""
 COLLECT_AFTER = 200_000
 """Objects made before the garbage collector looks: a turn holds tens of thousands of records and
 then ends (a fifth of its CPU went into walking them over and over)."""

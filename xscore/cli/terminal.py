@@ -37,7 +37,7 @@ OUTPUT = [
         ["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."
     ),
 ]
-"""They may come before or after the command."""
+"""Options of output, which may come before or after the command."""
 _color = {"mode": "auto"}
 
 Record = TypeVar("Record")
@@ -63,7 +63,7 @@ class Terminal(Struct):
     noted: set[str] = field(default_factory=set)
     """Notes already given; each is given once."""
     _streamed: str = ""
-    """The end of what was streamed: an emoji may come in two pieces."""
+    """The last piece that was streamed: an emoji may come in two pieces."""
 
     @property
     def is_live(self) -> bool:

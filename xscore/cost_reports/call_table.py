@@ -48,7 +48,7 @@ before it."""
 SUM_COLUMNS = tuple(_SUM_SQL)
 COUNT_COLUMNS = SUM_COLUMNS[: SUM_COLUMNS.index("cost")]
 COST_COLUMNS = SUM_COLUMNS[SUM_COLUMNS.index("cost") :]
-"""In picodollars, NULL if unknown."""
+"""Columns in picodollars, NULL if unknown."""
 _READ = f"""
     SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUM_SQL.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))

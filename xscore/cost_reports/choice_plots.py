@@ -15,7 +15,7 @@ from xscore.platform.text import counted
 
 STEP = 0.05
 LARGEST = 0.5
-"""Differences from here on share the last bar."""
+"""Differences of this size and above share the last bar."""
 PAIR = 2
 
 

@@ -18,7 +18,7 @@ from xscore.records.receipt import NOTHING_JUDGED
 
 _WIRES = {name: host.wire.value for name, host in DECISION_HOSTS.items()}
 _CHAT = "chat"
-"""The wire of every other provider."""
+"""The wire of every provider that is not in `_WIRES`."""
 
 
 class Candidates(Enum):
@@ -26,35 +26,35 @@ class Candidates(Enum):
 
     ALL = auto()
     IF_JUDGED = auto()
-    """Those for which something was judged: a model that only answers judges nothing."""
+    """Only groups for which something was judged: a model that only answers judges nothing."""
     NONE = auto()
-    """A group is a part of a turn, which has its candidates as a whole."""
+    """No group: each is a part of a turn, which has its candidates as a whole."""
 
 
 class Order(Enum):
     """Which groups come first."""
 
     COST = auto()
-    """The most expensive."""
+    """The most expensive group first."""
     LAST_NAME = auto()
-    """The last in the order of names: the newest day."""
+    """The group that is last in the order of names first: the newest day."""
     TIME = auto()
-    """That of the newest turn."""
+    """The group of the newest turn first."""
 
 
 class Grouping(Struct, frozen=True, kw_only=True):
     """One way to group calls and turns."""
 
     name: str
-    """As `--by` takes it; also its column in CSV and Parquet."""
+    """The name that `--by` takes; also the column in CSV and Parquet."""
     of_turn: Callable[[LedgerTurn], str | None]
-    """The group that a turn and its candidates count for; None: none."""
+    """Returns the group that a turn and its candidates count for, or None."""
     of_call: str = ""
     """The group of a call, in SQL over the columns `turn, stage, provider, model, at, judge`
     (`call_table`); `at` is the beginning of its turn, or the first call where no turn made it.
-    Empty: that of its turn."""
+    Empty: the group of its turn."""
     of_other: str = "''"
-    """The same for a call that no turn made, where `of_call` is empty."""
+    """The group of a call that no turn made, in SQL, where `of_call` is empty."""
     candidates: Candidates = Candidates.ALL
     order: Order = Order.COST
 
@@ -73,7 +73,7 @@ def _wire_of_call(stage: str, provider: str) -> str:
 
 
 SQL_FUNCTIONS: Mapping[str, Callable[..., str]] = {"day_of": day_of, "wire_of": _wire_of_call}
-"""What `of_call` may call, by name, beside SQLite's own functions."""
+"""Functions that `of_call` may call in addition to SQLite's own, by name."""
 
 
 def _provider_of_judge(turn: LedgerTurn) -> str | None:
@@ -131,4 +131,4 @@ _ALL = (
     Grouping(name="turn", of_call="turn", of_turn=lambda turn: turn.key.turn, order=Order.TIME),
 )
 GROUPINGS = {grouping.name: grouping for grouping in _ALL}
-"""By name, in the order of the help page."""
+"""All groupings by name, in the order of the help page."""

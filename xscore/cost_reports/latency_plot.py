@@ -16,9 +16,10 @@ from xscore.records.calls import Stage
 from xscore.records.receipt import Latency
 
 FASTEST_S = 0.001
-"""Faster calls are shown at the left edge."""
+"""Left edge of the plot, in seconds; faster calls are shown on it."""
 STAGES = tuple(dict.fromkeys((*Latency.__struct_fields__, *map(str, Stage))))
-"""In the order of the plot: the parts of a turn, then kinds of calls that are not part of one."""
+"""Stages in the order of the plot: the parts of a turn, then kinds of calls that are not part
+of one."""
 
 
 def latency_plot(timings: Sequence[Timing], baseline: GateFigures | None = None) -> Figure:

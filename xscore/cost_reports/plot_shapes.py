@@ -23,7 +23,7 @@ class Spread(NamedTuple):
     middle: float
     high: float
     before: float | None = None
-    """A mark beside it: what it was in the baseline."""
+    """The value in the baseline, drawn as a second mark."""
 
 
 class Axis(Struct, frozen=True, kw_only=True):
@@ -33,21 +33,21 @@ class Axis(Struct, frozen=True, kw_only=True):
     form: str = "count"
     """How marks are written: `count`, `dollars`, `share`, `score`, `seconds`, `signed`."""
     scale: str = "linear"
-    """`linear`; `log`; `symlog`, which has a zero."""
+    """`linear`, `log`, or `symlog`, which has a zero."""
     low: float | None = None
     high: float | None = None
-    """None: where the values end."""
+    """Upper end of the axis; None: where the values end."""
 
 
 class Panel(Struct, frozen=True, kw_only=True):
     """One pair of axes and its contents, in values."""
 
     y: Axis | None = None
-    """None: of spreads, each of which has a row."""
+    """The vertical axis; None for spreads, each of which has a row."""
     x: Axis | None = None
-    """None: steps side by side."""
+    """The horizontal axis; None: steps side by side."""
     x_title: str = ""
-    """Of steps."""
+    """Title of the axis of steps."""
     times: Sequence[float] = ()
     """When each step began, in Unix seconds."""
     stacks: Sequence[tuple[str, Sequence[tuple[str, float, float]]]] = ()

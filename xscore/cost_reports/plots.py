@@ -25,7 +25,7 @@ from xscore.platform.text import counted, ellipsize
 
 MAX_BUCKETS = 50
 MODELS = 5
-"""Models that have their own colour."""
+"""How many models have their own colour."""
 NO_TURNS = "there are no turns in this period"
 ZERO = Decimal(0)
 

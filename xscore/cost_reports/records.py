@@ -60,9 +60,9 @@ class LedgerTurn(Struct, frozen=True):
     task: str
     state: str
     figures: TurnFigures | None
-    """None: it has not finished, or its figures are damaged."""
+    """The turn's figures; None: it has not finished, or they are damaged."""
     branch: str = ""
-    """Empty: none, or not known."""
+    """Branch that was checked out; empty: none, or unknown."""
 
     @property
     def command(self) -> str:
@@ -108,8 +108,8 @@ class Timing(Struct, frozen=True, kw_only=True):
 
     of: str
     stage: str
-    """Of turns `index`, `pool`, `cache`, `judge`, `select`, `primary`, `total`; of calls their
-    `Stage`."""
+    """A stage: for turns `index`, `pool`, `cache`, `judge`, `select`, `primary` or `total`; for
+    calls their `Stage`."""
     kind: str
     """`live`, or `cached`: a turn that knew every score, or a call with a prefix from the host's
     cache."""
@@ -126,7 +126,7 @@ class Group(Struct, frozen=True, kw_only=True):
     turns: int
     spent: Spent
     coverage: Coverage = NOTHING_JUDGED
-    """Of the finished turns; zeros if the group is part of a turn (`stage`)."""
+    """Coverage of the finished turns; zeros if the group is part of a turn (`stage`)."""
     kept: int = 0
 
 
@@ -136,7 +136,8 @@ class Accuracy(Struct, frozen=True, kw_only=True):
     turns: int
     expected: Expected
     actual: Expected
-    """Its dollars exclude the host's prefix-cache discount, which no estimate assumes."""
+    """What was spent. Its dollars exclude the host's prefix-cache discount, which no estimate
+    assumes."""
 
 
 class TurnLine(Struct, frozen=True, kw_only=True):
@@ -152,7 +153,8 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     `continued` (by a later turn)."""
     judge: str
     coverage: Coverage | None
-    """None, like the other figures, if the turn has not finished or they are damaged."""
+    """Coverage; None, like the other figures, if the turn has not finished or they are
+    damaged."""
     kept: int | None
     near: int | None
     threshold: float | None
@@ -168,9 +170,9 @@ class ScoreHistogram(Struct, frozen=True, kw_only=True):
     judge: str
     turns: int
     scores: tuple[int, ...]
-    """In bins of 0.05."""
+    """Number of scores in each bin of 0.05."""
     threshold: float | None
-    """That of its turns; None where they differ."""
+    """Threshold of the turns; None where they differ."""
 
 
 class OfflineTotals(Struct, frozen=True, kw_only=True):
@@ -181,7 +183,7 @@ class OfflineTotals(Struct, frozen=True, kw_only=True):
     candidates: int = 0
     cached: int = 0
     hit_rate: float | None = None
-    """Replayed hit rate: `cached / candidates`; None: there were none."""
+    """Replayed hit rate, `cached / candidates`; None if there were no candidates."""
     batch_calls: int = 0
     cost_usd: Decimal = Decimal(0)
     unpriced: int = 0
@@ -198,9 +200,9 @@ class ExtractionTotals(Struct, frozen=True, kw_only=True):
     spent: Spent
     proposed: int = 0
     kept: int = 0
-    """As new facts."""
+    """Facts kept as new."""
     dropped: dict[str, int] = {}
-    """Facts that no quote, schema or rule bears out, by the reason."""
+    """Facts that no quote, schema or rule supports, by the reason."""
 
 
 class TurnDetail(Struct, frozen=True, kw_only=True):
@@ -210,7 +212,8 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
     near_misses: tuple[Selected, ...]
     turn_id: str = ""
     cited: tuple[str, ...] | None = None
-    """Ids of the selected that its answer cites or names; None: it has no answer."""
+    """Ids of the selected memories that the answer cites or names; None if there is no
+    answer."""
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
@@ -229,9 +232,9 @@ class CostReport(Struct, frozen=True, kw_only=True):
     kept: int
     near: int | None
     scores: tuple[int, ...]
-    """Of the judge of the newest turn, as the first of `histograms`."""
+    """Scores of the judge of the newest turn, as in the first of `histograms`."""
     threshold: float | None
-    """Of all turns with figures; None where they differ, or no turn has figures."""
+    """Threshold of all turns with figures; None where they differ, or no turn has figures."""
     spent: Spent
     comparison: Comparison
     by_model: tuple[Group, ...]
@@ -252,11 +255,12 @@ class CostReport(Struct, frozen=True, kw_only=True):
     histograms: tuple[ScoreHistogram, ...] = ()
     """One for each judge, the newest turn's first."""
     extraction: ExtractionTotals | None = None
-    """None: no model was asked for facts, or the report is of one turn."""
+    """Totals of extraction; None: no model was asked for facts, or the report is of one
+    turn."""
 
 
 Figure = Decimal | float | int
-"""Dollars; seconds or a share; a count."""
+"""Dollars, seconds or a share, or a count."""
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -308,21 +312,21 @@ class GateVerdict(StrEnum):
     BETTER = "better"
     HELD = "held"
     INCOMPARABLE = "incomparable"
-    """Another workload, or a damaged ledger."""
+    """The workload is another one, or the ledger is damaged."""
     INCONCLUSIVE = "inconclusive"
-    """Missing on one side, or too few samples."""
+    """A figure is missing on one side, or there are too few samples."""
 
 
 class GateLine(Struct, frozen=True):
     """One figure compared with its baseline."""
 
     what: str
-    """`dollars`, `calls`, `tokens in`, …; `p95 of judge calls, live`."""
+    """Name of the figure: `dollars`, `calls`, `tokens in`, …; `p95 of judge calls, live`."""
     unit: str
     baseline: Figure | None
     now: Figure | None
     allowed: Figure | None
-    """The worst passing value; None: nothing is compared."""
+    """The worst passing value; None if nothing is compared."""
     verdict: GateVerdict
     note: str = ""
 

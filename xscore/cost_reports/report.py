@@ -60,19 +60,19 @@ class RepositoryLedger(NamedTuple):
     """A repository and the connection to its open, trusted store."""
 
     repository: str
-    """As shown: the root's path."""
+    """Path of the root, as it is shown."""
     connection: sqlite3.Connection
 
 
 class _Read(Struct):
     turns: list[LedgerTurn] = field(default_factory=list)
-    """Newest first."""
+    """All turns, newest first."""
     evaluations: list[EvaluationLine] = field(default_factory=list)
     offline: list[OfflineTotals] = field(default_factory=list)
     extractors: list[ExtractorState] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: int = 0
-    """Damaged rows."""
+    """Number of damaged rows."""
 
 
 _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECIMALS = 12
-"""Of dollars: they are counted in picodollars."""
+"""Decimals of dollars, which are counted in picodollars."""
 
 
 def _columns_and_lines(report: CostReport) -> tuple[tuple[Column, ...], list[ReportLine]]:

@@ -30,7 +30,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     """One line of a table: a group of turns, or one turn. None: unknown, or not counted."""
 
     name: str
-    """Of the group, or the turn's id."""
+    """Name of the group, or the turn's id."""
     turns: int = 1
     at: float | None = None
     """When the turn began, in Unix seconds."""
@@ -119,15 +119,15 @@ class Column(Struct, frozen=True, kw_only=True):
     """One figure or text of a line."""
 
     name: str
-    """In CSV and Parquet."""
+    """Name of the column in CSV and Parquet."""
     head: str
-    """In tables for people."""
+    """Heading of the column in tables for people."""
     kind: type
-    """`str`, `int`, `float`, `Decimal` or `datetime`."""
+    """Type of the values: `str`, `int`, `float`, `Decimal` or `datetime`."""
     value: Callable[[ReportLine], Any]
-    """None: it is missing."""
+    """Returns the value of a line; None if it is missing."""
     show: Callable[[Any], str]
-    """Write the value for people."""
+    """Writes a value for people."""
 
     @property
     def is_words(self) -> bool:
@@ -218,7 +218,7 @@ _FIGURES = (
         for name in CounterfactualCost.__struct_fields__
     ),
 )
-"""What every line has, in the order of CSV and Parquet."""
+"""Columns that every line has, in the order of CSV and Parquet."""
 _BEGAN = Column(
     name="at",
     head="began",
@@ -253,7 +253,7 @@ _COLUMNS = {
         ),
     )
 }
-"""Every column by name, but those of a grouping."""
+"""Every column by name, except those of a grouping."""
 
 
 def _headed(name: str, head: str) -> Column:
@@ -324,11 +324,11 @@ class ReportTable(Struct, frozen=True):
     heads: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     words: int
-    """The first columns, which are texts; the others are figures."""
+    """How many of the first columns are texts; the others are figures."""
     more: int = 0
     """Number of rows not shown."""
     ends_in_words: bool = False
-    """The last column is a text as well."""
+    """Whether the last column is a text as well."""
 
     def is_words(self, at: int) -> bool:
         """Whether this column is a text."""

@@ -24,13 +24,14 @@ from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 ASSUMED_LATENCY_S = 2.0
 """Assumed seconds of a call at a remote host, until the ledger holds calls to one."""
 ASSUMED_LATENCY_OF_STAGE_S = {Stage.PRIMARY: 15.0, Stage.EMBED: 1.0}
-"""The same for stages whose calls are much longer or shorter."""
+"""Assumed seconds of a call at a remote host, for stages whose calls are much longer or
+shorter."""
 LOOPBACK_FACTOR = 5.0
 """A model on this machine is assumed to take this many times as long."""
 LATEST_CALLS = 1_000
-"""Search for a model's calls among this many latest calls of any kind."""
+"""A model's calls are looked for among this many of the latest calls of any kind."""
 LATENCY_SAMPLES = 200
-"""Calls of that model whose median counts."""
+"""How many calls of a model the median is taken of."""
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
 BORNE_FOR_S = 3_600.0
@@ -82,7 +83,7 @@ class Workload(Struct, frozen=True):
     lasting_tokens: int = 0
     """Part of the input that begins a lasting prompt, so that a host's prefix cache may hold it."""
     is_warm: bool = False
-    """The host's prefix cache holds all of that."""
+    """Whether the host's prefix cache holds all of the lasting prompt."""
 
     @property
     def cached_tokens(self) -> int:

@@ -33,8 +33,8 @@ _RESERVED = """
         SELECT 1 FROM batch WHERE token = reservation.id AND state IN ('marked', 'created', 'ended')
     ) FROM reservation
 """
-"""The last column belongs to the batch extension: a batch that a vendor may hold keeps its row
-whatever its lease."""
+"""SQL of open reservations. The last column belongs to the batch extension: a batch that a
+vendor may hold keeps its row whatever its lease."""
 
 
 class Caps(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class ReservedAmount(NamedTuple):
     name: str
     turn_id: str
     day: str
-    """Empty: unknown, so it counts on every day."""
+    """UTC day of the call; empty: unknown, so it counts on every day."""
     usd: Decimal
 
 

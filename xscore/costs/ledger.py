@@ -70,7 +70,8 @@ _LEARN = """
     ON CONFLICT (provider, host, model) DO UPDATE
     SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
 """
-"""The last two: what is left of the past after as many calls as are added."""
+"""SQL that adds to learned ratios. The last two parameters say what is left of the past after
+as many calls as are added."""
 _RATIO = (
     "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
 )
@@ -80,7 +81,7 @@ _SPENT = """
         coalesce(sum(cost / 1000000), 0), coalesce(sum(cost % 1000000), 0)
     FROM call
 """
-"""In two sums, so that no number of rows overflows one."""
+"""SQL of what was spent, in two sums, so that no number of rows overflows one."""
 _CALLS = f"""
     SELECT id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
         cost, estimated, {", ".join(TOKEN_COLUMNS)}
@@ -101,7 +102,7 @@ _VALUES = attrgetter(
     ),
     *(f"usage.{name}" for name in TOKEN_COLUMNS),
 )
-"""The columns before the costs, as one call in C: every call becomes a row."""
+"""The columns of a row before its costs, as one call in C: every call becomes a row."""
 
 
 class Ledger:
@@ -258,7 +259,7 @@ class UsageTotals(Struct):
     _took_s: defaultdict[Stage, deque[float]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=LATEST_CALLS))
     )
-    """Seconds of the latest answered calls."""
+    """Seconds of the latest answered calls, by stage."""
 
     def add(self, call: CallRecord) -> None:
         """Record one attempt; a call is an attempt that was answered.

@@ -43,15 +43,15 @@ class Reservation(Struct):
     """Dollars of one day that a process holds at a backend, under a unique name."""
 
     day: str
-    """UTC; every call lent from it is charged on this day."""
+    """UTC day on which every call lent from it is charged."""
     day_number: float
     """The same day as a number, which is faster to compare."""
     leased_until: float
     name: str = field(default_factory=lambda: random_hex(8))
     held: Decimal = ZERO_USD
-    """Set aside at the backend."""
+    """Dollars set aside at the backend."""
     lent: Decimal = ZERO_USD
-    """Bounds of the calls in flight."""
+    """Sum of the cost bounds of the calls in flight."""
     calls_in_flight: int = 0
     spent: Decimal = ZERO_USD
     reported: Decimal = ZERO_USD
@@ -59,7 +59,7 @@ class Reservation(Struct):
     reserve_ahead: Decimal = ZERO_USD
     """The most that is kept for the next calls."""
     is_lost: bool = False
-    """Another process has taken it back; the writing thread sets this."""
+    """Whether another process has taken it back; the writing thread sets this."""
 
     @property
     def unreported(self) -> Decimal:

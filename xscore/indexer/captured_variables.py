@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_OUTER = 12
-"""Nodes around a definition that are asked whether they are a function."""
+"""Most nodes around a definition that are asked whether they are a function."""
 _FORMS = {
     "property": "@.{}",
     "extends": "@.{}" + EXTENDS,
@@ -27,10 +27,10 @@ _FORMS = {
     "read": ".{}",
     "member": ".{}",
 }
-"""Captures beside a variable, and the form in which its name is kept."""
+"""Captures for a variable, and the form in which its name is kept."""
 _REQUIRED = f"require{STEP}("
 _INFERRED = frozenset({"var", "auto", "val", "const auto", "auto&", "const auto&"})
-"""Written in the place of a type where it is to be inferred."""
+"""Words in place of a type where it is to be inferred."""
 
 
 def variables_of(data: bytes, captures: "dict[str, list[Node]]") -> list[tuple[int, str, str]]:

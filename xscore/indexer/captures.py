@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_HEADER_CHARS = 120
 """Longest name of an extension."""
 MAX_TAKEN = 4
-"""Parameters of a function type that are kept."""
+"""Most parameters of a function type that are kept."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _ENTITY_CAPTURES = (
@@ -71,10 +71,10 @@ class Definition(Struct, frozen=True, kw_only=True):
     """Where the definition itself starts: after its decorators."""
     inner_start: int
     body_byte: int
-    """Where its body starts, or its end without one."""
+    """Where its body starts, or its end if there is none."""
     owner: str = ""
-    """The type that it belongs to, where that is not the definition around it: a receiver, the type
-    of an `impl`."""
+    """The type that it belongs to if that is not the definition around it: a receiver, or the
+    type of an `impl`."""
 
 
 class Import(Struct, frozen=True):
@@ -101,31 +101,31 @@ class Syntax(Struct):
     definitions: list[Definition] = field(default_factory=list)
     leads: list[LeadingComment] = field(default_factory=list)
     docs: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, text as written) of docstrings."""
+    """(byte, text as written) of each docstring."""
     constants: list[tuple[int, str]] = field(default_factory=list)
-    """(row, name) of module-level values."""
+    """(row, name) of each module-level value."""
     prototypes: list[tuple[int, str]] = field(default_factory=list)
-    """(row, name) of functions that are only declared."""
+    """(row, name) of each function that is only declared."""
     statements: list[int] = field(default_factory=list)
     """First rows of module-level statements."""
     calls: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, name as written)."""
+    """(byte, name as written) of each call."""
     chains: list[tuple[int, str, int]] = field(default_factory=list)
     """(byte, chain of what is called, number of arguments) of each call.
 
     A call whose object has no chain is `?|name`; -1: the language has one function of a name.
     """
     variables: list[tuple[int, str, str]] = field(default_factory=list)
-    """(byte, name as written, chain) of what is stated or evident of a variable; empty chain: it is
-    unknown."""
+    """(byte, name as written, chain) of what is stated or evident about a variable; an empty
+    chain: unknown."""
     closures: list[tuple[int, int]] = field(default_factory=list)
-    """Bytes of functions without a name, whose variables are theirs."""
+    """Byte ranges of functions without a name, whose variables are theirs."""
     narrowed: list[tuple[int, int]] = field(default_factory=list)
     """Byte ranges of branches in which a test narrows the type of a variable."""
     exports: list[tuple[str, str]] = field(default_factory=list)
-    """(name, the name by which the file exports it), where these differ."""
+    """(name, the name by which the file exports it) where these differ."""
     results: list[tuple[int, str]] = field(default_factory=list)
-    """(byte, type as written) of what a definition returns, or an alias stands for."""
+    """(byte, type as written) of what a definition returns, or an alias means."""
     returned: list[tuple[int, str]] = field(default_factory=list)
     """(byte, chain) of the values that code returns."""
     declared: list[tuple[int, str, str]] = field(default_factory=list)
@@ -134,8 +134,8 @@ class Syntax(Struct):
     taken: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)
     """(byte, member that has it, types as written of its parameters) of each function type.
 
-    An empty member is none, an empty type is not stated. A member's function type is there twice:
-    without its name, and right behind with it.
+    An empty member: there is none; an empty type: it is not stated. A member's function type is
+    listed twice: without its name, and right after that with it.
     """
     gives: list[tuple[int, str]] = field(default_factory=list)
     """(byte, type as written) of what a function type returns."""
@@ -205,7 +205,7 @@ def _order(syntax: Syntax) -> None:
 
 
 Spot = TypeVar("Spot", bound="tuple[int, *tuple[Any, ...]]")
-"""What is at a byte, which comes first."""
+"""An occurrence: its byte, and what is there."""
 
 
 def _outside(ranges: Sequence[tuple[int, int]], spots: Sequence[Spot]) -> list[Spot]:

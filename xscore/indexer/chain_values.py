@@ -5,23 +5,25 @@ from typing import NamedTuple
 from xscore.store.link_rows import EntityRow
 
 NOT_CALLED = -2
-"""In the place of a number of arguments: a member is used, not called. -1: called with any."""
+"""Replaces the number of arguments where a member is used, not called. -1: called with any
+number."""
 
 
 class Value(NamedTuple):
     """What a chain leads to. Without a row: something outside of the repository."""
 
     row: EntityRow | None = None
-    """A class, for itself or an object of it; or a function."""
+    """A class, for itself or an object of it, or a function."""
     written: str = ""
-    """A type that is none of the repository, with its arguments, as the file at `path` has it."""
+    """A type from outside the repository, with its arguments, as the file at `path` writes
+    it."""
     path: str = ""
     holder: EntityRow | None = None
     """The class on whose object a method is called."""
     result: str = ""
-    """What a method gives that `row` only declares; a chain."""
+    """Chain of what a method returns that `row` only declares."""
     module: str | None = None
-    """A file, or the folder of a package."""
+    """A module's file, or the folder of a package."""
     is_object: bool = False
     """Whether it is certainly an object of the class in `row`, and not the class."""
 

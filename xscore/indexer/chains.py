@@ -15,55 +15,56 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_STEPS = 24
-"""Steps of a chain; a longer one is unknown."""
+"""Most steps of a chain; a longer one is unknown."""
 MAX_CHAIN_CHARS = 200
 STEP = "|"
 CALL_MARK = "("
-"""What a step begins with that is a call."""
+"""Begins a step that is a call."""
 ANY_CALL = "(-1)"
-"""A call whose arguments are not counted."""
+"""Ends a call whose arguments are not counted."""
 INDEXED = "[]"
 MODULE_MARK = "="
-"""Before the module that a chain begins with, as `await import("./store")` does."""
+"""Precedes the module that a chain begins with, as in `await import("./store")`."""
 TYPE_MARK = ":"
-"""Before the type that a chain begins with."""
+"""Precedes the type that a chain begins with."""
 ALIKE_MARK = "%"
-"""Before a class that a variable is named for, of which nothing else is known: `site` of `Site`."""
+"""Precedes a class that a variable is named after, if nothing else is known about it: `site` of
+`Site`."""
 SHORTEST_ALIKE = 3
-"""Characters of a variable's name that may tell its class."""
+"""Shortest name of a variable that may tell its class."""
 DECLARED = "()"
-"""Behind the name of a method that a class only declares."""
+"""Follows the name of a method that a class only declares."""
 PARAMETERS = "("
-"""Under which the number of parameters of a method stands, where others may have its name."""
+"""Key of the number of a method's parameters, where others may have its name."""
 EXTENDED = "+"
-"""Under which the type stands that methods are given to apart from its definition."""
+"""Key of the type that methods are added to outside its definition."""
 NARROWED = ";"
-"""Before the name of a function that tells whether the value before it is of a type:
+"""Precedes the name of a function that tells whether the value before it is of a type:
 `isStore(store)`."""
 UNKNOWN = "?"
-"""What a chain begins with whose first value is not known."""
+"""Begins a chain whose first value is not known."""
 PARAMETER = "()"
-"""The chain of a parameter without a stated type: in a test, what the function of its name
-gives."""
+"""Chain of a parameter without a stated type. In a test, it is what the function of its name
+returns."""
 EXTENDS = "+"
-"""Behind the name of a method that extends the type of its first parameter."""
+"""Follows the name of a method that extends the type of its first parameter."""
 TAKEN = "&"
-"""Before the place of a parameter, from 0: the type that a function type says it has, as `&0` in
-`type Handler = (context: Context) => void`, and `&failed.0` in `interface Options { failed: (error:
-Failure) => void }`. Alone, the types of a function's parameters that may be functions, or have
-such members."""
+"""Precedes the place of a parameter, from 0: the type that a function type says it has, as `&0`
+in `type Handler = (context: Context) => void`, and `&failed.0` in `interface Options { failed:
+(error: Failure) => void }`. Alone, it is the key of the types of a function's parameters that
+may be functions, or have such members."""
 GIVEN = "&="
 """Key of what a function type returns: `Reply` of `interface Handler { (): Reply }`."""
 PASSED = "*"
-"""Before the place of a parameter of the function that is passed to the call of the value before
-it: `app|get|*0` is `c` in `app.get(c => …)`, and `open|*failed.0` is `e` in `open({failed: e =>
-…})`."""
+"""Precedes the place of a parameter of the function that is passed to the call of the value
+before it: `app|get|*0` is `c` in `app.get(c => …)`, and `open|*failed.0` is `e` in
+`open({failed: e => …})`."""
 OTHER_BUILD = "~"
-"""Behind the name of a variable in a file that a usual build leaves out."""
+"""Follows the name of a variable in a file that a usual build leaves out."""
 ALTERNATIVE = " "
-"""Between the values that a function returns."""
+"""Separates the values that a function returns."""
 OWN_TYPES = frozenset({"Self", "self", "this", "static"})
-"""Written for the type of the object itself."""
+"""Names of the type of the object itself."""
 _PLAIN = re.compile(r"[@$#]{0,2}\w[\w$]*(?:::\w+)*(?:(?:[?!]?\.|->)#?[\w$]+)*\Z")
 _JOINTS = re.compile(r"[?!]?\.#?|->")
 _NAME = re.compile(r"[@$#]{0,2}\w[\w$?!]*\Z")
@@ -79,7 +80,7 @@ _MEMBERS = {
     "scoped_property_access_expression": ("scope", "name"),
     "navigation_expression": ("target *", ""),
 }
-"""A member of an object: the fields of the object and of the name."""
+"""Nodes of an object's member: the fields of the object and of the name."""
 _PATHS = {
     "scoped_identifier": ("path", "name"),
     "qualified_identifier": ("scope", "name"),
@@ -93,7 +94,7 @@ _CALLS = frozenset(
     """.split()
 )
 _METHODS = ("object receiver scope", "name method")
-"""A call with its object and name as fields of its own, as Java, PHP and Ruby have them."""
+"""Nodes of a call with its object and name as fields of its own, as in Java, PHP and Ruby."""
 _TYPED = {
     "new_expression": "constructor type",
     "object_creation_expression": "type *",
@@ -136,8 +137,8 @@ _THROUGH = {
     "type_annotation": "*",
     "equals_value_clause": "*",
 }
-"""Nodes that mean what one child of theirs means: that of the first field that it has, `*` for the
-first child."""
+"""Nodes that mean what one of their children means: the child in the first field that they
+have; `*` is the first child."""
 
 
 def class_named_like(name: str) -> str:
@@ -188,15 +189,15 @@ def _into_choice(node: "Node", steps: list[str], data: bytes) -> "Node | None":
 
 
 _FIRST_VALUE = "left consequence body condition *"
-"""Without a `consequence` the condition is the value (`a ?: b`); PHP calls it `body`, and Python
-names no part: `a if b else c`."""
+"""Fields of a conditional's first value. Without a `consequence` the condition is the value (`a
+?: b`); PHP calls it `body`, and Python names no part: `a if b else c`."""
 _SECOND_VALUE = "right alternative -*"
 _CHOICES = frozenset({"or", "and", "||", "&&", "??"})
 _LITERALS = frozenset(
     {"none", "null", "undefined", "list", "array", "dictionary", "object", "false"}
 )
 _MADE = re.compile(rb"new\s|[A-Z][a-z]\w{0,80}\(")
-"""What makes an object: `value or Store()`."""
+"""Nodes that make an object: `value or Store()`."""
 
 
 def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
@@ -220,7 +221,7 @@ _COPIES = frozenset(
     Object.entries Object.freeze Array.from
     """.split()
 )
-"""Functions that give what they are given, or something of the same items."""
+"""Functions that return what they are given, or something of the same items."""
 
 
 def _into_call(node: "Node", steps: list[str], data: bytes) -> "Node | None":
@@ -278,8 +279,8 @@ _INNER = {
         _into_choice,
     ),
 }
-"""Nodes around another, and the function that adds their step and returns that one; None: the chain
-begins there."""
+"""Nodes around another node, and the function that adds their step and returns that node, or
+None where the chain begins."""
 
 
 def chain_before(data: bytes, start: int, end: int) -> str:
@@ -399,9 +400,9 @@ _TESTED = re.compile(
     r"|(?<![\w$.])(?P<guard>(?:is|has)[A-Z][\w$]{0,80})\((?P<value>[\w$]{1,80})[,)]"
 )
 _MAY_TEST = re.compile(rb"instanceof |isinstance\(|(?:is|has)[A-Z]")
-"""What such a test has: most conditions are none, and are not read."""
+"""Matches what such a test has: most conditions are none, and are not read."""
 _LEAVES = re.compile(rb"\{?\s{0,80}(?:return|throw|continue|raise)\b")
-"""What the branch begins with that ends the code around it."""
+"""Words that begin a branch which leaves the code around it."""
 
 
 def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[int, str, str]]:

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from xscore.indexer.index_run import ChangedFile, IndexRun
 
 MANY_FILES = 400
-"""With more files, further parsing processes are worth their start."""
+"""Number of files from which on further parsing processes are worth their start."""
 BATCH = 64
-"""Files per transaction."""
+"""Files per transaction in a usual run."""
 LARGE_BATCH = 256
-"""The same for a large run: each transaction writes most pages of the indexes again."""
+"""Files per transaction in a large run: each transaction writes most pages of the indexes
+again."""
 HURRIED_BATCH = 16
-"""The same for a run with a deadline, which waits for the last one."""
+"""Files per transaction in a run with a deadline, which waits for the last one."""
 CACHE_KIB = 48_000
 """SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and
 again."""

@@ -17,7 +17,7 @@ from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 MOST_TWINS = 4
-"""Definitions of one name in a file that a call may mean together."""
+"""Most definitions of one name in a file that a call may mean together."""
 MAX_BASES = 30
 
 

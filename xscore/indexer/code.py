@@ -25,7 +25,7 @@ from xscore.indexer.variable_scopes import VariableScope
 from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 LONG_STATEMENT = 2
-"""Windows that one statement may take without being cut."""
+"""Most windows that one statement may take without being split."""
 
 
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
@@ -37,7 +37,7 @@ _IDLE_WORDS = frozenset(
 _ONE_COMMENT = re.compile(r"\s*(#(?!\s*(?:include|define|import|pragma)\b)|//)")
 _HEADING_WORDS = 5
 _LOGGERS = frozenset({"log", "logger"})
-"""What nearly every module defines, so it names none."""
+"""Names that nearly every module defines, so that they identify none."""
 
 
 def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:

@@ -15,13 +15,14 @@ from xscore.platform.text import without_invisible
 from xscore.store.term_vectors import STOPWORDS
 
 FEWEST_WORDS = 3
-"""Distinct words that a message must have beside those of `_SAYS_LITTLE` and stop words."""
+"""Fewest distinct words of a message, not counting those of `_SAYS_LITTLE` and stop words."""
 FULL_BODY_WORDS = 12
-"""A body with this many distinct words says something, whatever the subject is about."""
+"""Number of distinct words from which on a body says something, whatever the subject is
+about."""
 MOST_SUBJECT_CHARS = 300
-"""Of a subject that are looked at for what it is about."""
+"""How many characters of a subject are searched for what it is about."""
 MOST_LINES = 400
-"""Of a message; further ones are left out."""
+"""Most lines of a message; further ones are left out."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _MERGE = re.compile(
@@ -66,11 +67,11 @@ _SAYS_LITTLE = frozenset(
     """.split()
 )
 _REFERENCE = re.compile(r" ?\(#\d+\)")
-"""The number of a pull request at the end of a subject."""
+"""Matches the number of a pull request at the end of a subject."""
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_][\w'-]+")
 _GENERIC_SUBJECT_WORDS = 8
-"""A subject about formatting that says more than this is about more than formatting."""
+"""Most words of a subject that is about formatting only."""
 
 
 class CommitMessage(Struct, frozen=True):

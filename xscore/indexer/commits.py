@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from xscore.indexer.index_run import IndexRun
 
 RULES = "1"
-"""Increase it when the same commit would become another memory: all are made again."""
+"""Version of the rules. Increase it when the same commit would become another memory: all are
+made again."""
 
 
 def update_commits(run: "IndexRun") -> CommitCounts:

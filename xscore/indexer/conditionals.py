@@ -21,32 +21,33 @@ _OPENS, _GOES_ON, _CLOSES = (
 _UNREAD = re.compile(
     rb"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?"
 )
-"""A comment or a string."""
+"""Matches a comment or a string."""
 _DEFINED = re.compile(rb"!?[ \t]*+defined[ \t]*+\(?[ \t]*+(\w++)[ \t]*+\)?")
 _FALSE = (b"0", b"__cplusplus")
-"""Conditions that do not hold: `extern "C" {` is alone in one, and its end in another."""
+"""Matches conditions that do not hold: `extern "C" {` is alone in one, and its end in
+another."""
 _BLANK = bytes(byte if byte == 10 else 32 for byte in range(256))
 _ENDS = (b";", b"{", b"}", b":")
 """Characters that end a statement, a label or the beginning of a block."""
 _CONTINUES = tuple(bytes([byte]) for byte in b"{&|,)=+-?:;")
-"""What goes on with a statement after `)`."""
+"""Matches what continues a statement after `)`."""
 _HEAD = re.compile(rb"\s*+(?:else\s++)?(?:if|for|while|switch)\b")
-"""The beginning of a statement, with none behind it."""
+"""Matches the beginning of a statement if no other follows it."""
 _LOOK_AROUND = 400
-"""Bytes in which the text before and after a conditional is looked for."""
+"""How many bytes before and after a conditional are searched for text."""
 MOST_NESTED = 100
-"""Deeper conditionals are left alone."""
+"""Deepest nesting of conditionals that are read."""
 
 
 class _Conditional(Struct):
     """One `#if` with its branches."""
 
     start: int
-    """First byte of its `#if`."""
+    """First byte of the `#if`."""
     bodies: list[list[int]] = field(default_factory=list)
     """First and last byte of each branch."""
     condition: bytes = b""
-    """What its first branch asks for."""
+    """The condition of the first branch."""
     is_negated: bool = False
 
 

@@ -17,7 +17,7 @@ from xscore.indexer.syntax import MemoryDraft, SourceFile, trim_rows
 from xscore.records.memory import Kind
 
 SMALL_ROWS = 3
-"""Blocks of up to this many rows are joined with their neighbours."""
+"""Most rows of a block that is joined with its neighbours."""
 JOINED_ROWS = 20
 """Most rows of a joined block."""
 _KIND_OF_BLOCKS = {
@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"\s*(#|//|;|--|/\*|\*)")
 _COMMENT_MARKS = re.compile(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?")
 _KEY_CHARS = 80
 _NAME, _QUOTES = re.compile(r"[\w.\-\"'`\[\]]+"), re.compile(r"[\"'`\[\]]")
-"""A name with quotes around its parts, as SQL writes them, and those quotes."""
+"""Patterns of a name with quotes around its parts, as SQL writes them, and of those quotes."""
 
 
 def cut_config(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:

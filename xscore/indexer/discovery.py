@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from xscore.platform.globs import GlobList
 
 MAX_RULES, MAX_RULES_BYTES = 1_000, 100_000
-"""Lines and bytes read of one .gitignore file."""
+"""Most lines and bytes read of one .gitignore file."""
 LISTING_S = 10.0
-"""How long git may work on a list of files: it matches a glob of many stars in exponential time."""
+"""How long git may take to list files: it matches a glob of many stars in exponential time."""
 PRUNED = frozenset(
     """
     .git .hg .svn .jj .xscore node_modules bower_components __pycache__ .venv venv .tox .nox
@@ -41,7 +41,7 @@ PRUNED = frozenset(
 """Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
 SYSTEM_FOLDERS = frozenset({"proc", "sys", "dev", "run"})
-"""Below `/` the kernel shows itself and its devices there as files without end."""
+"""Folders below `/` in which the kernel shows itself and its devices as endless files."""
 _UNUSUAL = (  # plain search is fast
     "../",
     "..\0",
@@ -57,15 +57,15 @@ _UNUSUAL = (  # plain search is fast
     "/\0",
     "\0.xscore/",
 )
-"""A list with a path that leads out, a nested repository or our own folder contains one of
-these."""
+"""Matches what a list contains if one of its paths leads out, or is a nested repository or our
+own folder."""
 
 
 class FileListing(Struct):
     """Files found, and folders excluded as a whole."""
 
     paths: list[str] = field(default_factory=list)
-    """As the file system names them, relative to the root."""
+    """Paths as the file system names them, relative to the root."""
     excluded: list[Excluded] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_whole: bool = True

@@ -30,7 +30,7 @@ from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 _SCRIPT = re.compile(r"<script\b([^>]{0,500})>", re.IGNORECASE)
 _ONE_TAG = re.compile(r"\s*</?script\b[^>]{0,500}>\s*", re.IGNORECASE)
-"""Rows with nothing but the tag of a script."""
+"""Matches rows with nothing but the tag of a script."""
 _COMPONENTS = frozenset({"vue", "svelte"})
 """Languages in which a page is one component."""
 _SCRIPT_END = re.compile(r"</script\s{0,20}>", re.IGNORECASE)
@@ -49,7 +49,7 @@ _LANGUAGES = dict.fromkeys(_SCRIPTS, "javascript") | {
     "tsx": "tsx",
     "text/typescript": "typescript",
 }
-"""What `lang` or `type` of a script says -> the language; data and templates are none."""
+"""What `lang` or `type` of a script says -> the language; data and templates have none."""
 CELL, MARKDOWN_CELL = "# %%", "# %% [markdown]"
 _HEADING = re.compile(r"#{1,6}[^\n]{0,500}")
 _CELL_TYPE = re.compile(r'"cell_type": "(\w+)"\Z')

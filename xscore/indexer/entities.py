@@ -19,18 +19,19 @@ from xscore.records.memory import WITHIN
 from xscore.store.written_rows import NAMELESS
 
 LEAD_ROWS = 60
-"""A comment above an entity belongs to it up to this many rows; a longer one is a separate text."""
+"""Most rows of a comment that belongs to the entity below it; a longer one is a separate
+text."""
 CLAUSE_ROWS = 60
 """Most rows of a function that is joined from clauses."""
 MAX_NESTING = 12
-"""Deeper definitions are part of the entity around them."""
+"""Deepest nesting of entities; deeper definitions are part of the entity around them."""
 MAX_ON_ROW = 8
-"""Entities that begin on one row, since each shows all of it."""
+"""Most entities that begin on one row, since each shows all of it."""
 _CLOSED = frozenset({"function", "test", "type", "alias", "overload"})
-"""Definitions inside these are not entities."""
+"""Definitions whose inner ones are not entities."""
 _TITLED = frozenset({"test", "suite"})
 _OWN_ROW = re.compile(r"\s*(#|//|/\*|@|;|<!--)")
-"""A row that starts with a comment or decorator."""
+"""Matches a row that starts with a comment or decorator."""
 _NOISE = re.compile(r"^(module\.exports|exports)\.|\.prototype(?=[.\[])|^[\"'`#]|[\"'`]$")
 
 
@@ -39,9 +40,9 @@ class Entity(Struct):
 
     definition: Definition
     name: str
-    """Qualified within the file, `#n` included."""
+    """Name qualified within the file, `#n` included."""
     start: int
-    """First row, with the comments that belong to it."""
+    """First row, including the comments that belong to the entity."""
     end: int
     parent: "Entity | None"
     leads: tuple[LeadingComment, ...] = ()

@@ -19,11 +19,11 @@ from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 ANY_TYPES = frozenset({"?", "object", "dynamic", "Object"})
-"""Types that everything is of."""
+"""Types that every object has."""
 _SEQUENCES = frozenset(
     {"IEnumerable", "ICollection", "IList", "IReadOnlyCollection", "IReadOnlyList"}
 )
-"""Types that containers of the library are of."""
+"""Types that containers of the library have."""
 _NO_SEQUENCES = frozenset(
     {"bool", "int", "long", "double", "Task", "Func", "Action", "Type", "Nullable"}
 )

@@ -24,10 +24,10 @@ from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import NameUse, SourceFile, local_name
 
 MAX_NAMES = 60
-"""Calls kept of one entity."""
+"""Most calls kept of one entity."""
 MAX_SIGNATURE_CHARS = 2_000
 MAX_DECORATOR_ROWS = 3
-"""Longer decorators are left out of the signature."""
+"""Most rows of a decorator that is part of the signature."""
 
 _OWN_CRATE = frozenset({"crate", "self", "super"})
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
@@ -41,12 +41,12 @@ _COMMENT_MARKS = re.compile(
     r"^[ \t]*+(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|([ \t]++)(?:\*/[ \t]*+$)?|\*/[ \t]*+$",
     re.MULTILINE,
 )
-"""The marks of a comment, or blanks: a run of them is read once, and stays where no mark
-follows."""
+"""Matches the marks of a comment, or blanks: a run of them is read once, and stays where no
+mark follows."""
 
 
 Place = TypeVar("Place", bound="tuple[int, *tuple[Any, ...]]")
-"""What is at a byte, which comes first."""
+"""An occurrence: its byte, and what is there."""
 
 
 class FileFacts:
@@ -69,7 +69,7 @@ class FileFacts:
         )
         """Returns how the store names a module that this file imports; empty: it is outside."""
         self.imported: dict[str, Import] = {}
-        """By the name that it has in this file."""
+        """Imports by the name that they have in this file."""
         for imported in syntax.imports:
             self.imported.setdefault(local_name(imported, source.language), imported)
         self.imported.pop("", None)
@@ -79,7 +79,7 @@ class FileFacts:
         self.defined_names: frozenset[str] = frozenset(d.name for d in syntax.definitions)
         self._library = names_in(source.language.library)
         self.own_names: frozenset[str] = self.defined_names if source.is_test else frozenset()
-        """In a file of tests: what it defines for itself."""
+        """Names that a file of tests defines for itself."""
         values = list(syntax.constants)
         values += [(d.start, d.name) for d in syntax.definitions if d.kind in {"type", "alias"}]
         self._values: list[tuple[int, str]] = sorted(
@@ -425,12 +425,12 @@ def _has_code(data: bytes) -> bool:
 
 _WORD_CHAR = re.compile(r"\w")
 _BEHIND = frozenset(" \t\n\r\f\v?:=,;)")
-"""What may follow a name that is given a value there; most names have a dot behind them and are
-passed over."""
+"""Matches what may follow a name that is given a value there; most names are followed by a dot
+and are passed over."""
 _MADE = re.compile(r"\s*=\s*(?:await\s+|new\s+)*([\w$.]+)\(")
-"""Behind the name: `store = Store(`."""
+"""Matches what follows the name in `store = Store(`."""
 _OPENED_AS = re.compile(r"\bwith\s+([\w.]+)\(.*\)\s+as\s+\Z")
-"""Before the name: `with Store(…) as store`."""
+"""Matches what precedes the name in `with Store(…) as store`."""
 _OPENED_CHARS = 400
 """How much of the line before a name is looked at."""
 

@@ -13,7 +13,7 @@ import re
 from xscore.indexer.languages import PLAIN_TEXT, Language, language_named, language_of
 
 MOST_FIRST_CHARS = 200
-"""Of the first line."""
+"""Most characters read of the first line."""
 _MOST_WORDS = 12
 _INTERPRETERS = {
     "python": "python pypy ipython pipx uv uvx",
@@ -37,7 +37,7 @@ _ENCODING = re.compile(
     rb"(?:coding|charset)[ \t]{0,9}[:=][ \t]{0,9}[\"']?([A-Za-z][\w.-]{1,30})"
 )
 _ENCODING_BYTES = 1_000
-"""How far into a file it may say how it is encoded."""
+"""How far into a file its declaration of an encoding may be."""
 _ENCODINGS = frozenset(
     """
     shift_jis shift_jis_2004 cp932 euc_jp iso2022_jp iso2022_jp_1 iso2022_jp_2 gb2312 gbk gb18030 hz

@@ -8,7 +8,7 @@ is meant. Usual is Linux on amd64 without tags of the project. Trade-off: a cons
 import re
 
 _TAGS = frozenset({"linux", "amd64", "unix", "gc", "cgo"})
-"""Tags that hold in a usual build, besides those of Go's versions."""
+"""Tags that hold in a usual build, not counting those of Go's versions."""
 _PLATFORMS = frozenset(
     """
     aix android darwin dragonfly freebsd illumos ios js netbsd openbsd plan9 solaris wasip1 windows

@@ -42,15 +42,16 @@ if TYPE_CHECKING:
     from xscore.indexer.index_run import IndexRun
 
 BATCH = 250
-"""Commits that are written in one transaction."""
+"""Commits written in one transaction."""
 WITH_HUNKS = 100
-"""The newest commits of a run whose hunk heads are read: the patches of more take longer than all
-messages."""
+"""Number of the newest commits of a run whose hunk heads are read: the patches of more take
+longer than all messages."""
 MOST_HEADS = 8
 MOST_NAMED = 12
-"""Files that a memory names; further ones are counted."""
+"""Most files that a memory names; further ones are counted."""
 TITLE_CHARS, TEXT_CHARS, CARD_CHARS = 160, 6_000, 1_800
-"""Of the memory's title, of what an answering model is shown, and of what a judge is shown."""
+"""Most characters of the memory's title, of the text for an answering model, and of the card
+for a judge."""
 AUTHOR_CHARS = 60
 SHALLOW = (
     "this is a shallow clone: only the commits that it contains become memories (`git fetch"
@@ -69,11 +70,11 @@ class _History(Struct, frozen=True):
     """What was read of the history."""
 
     state: CommitState
-    """What is known once its memories are written."""
+    """State of the commits once the memories of these are written."""
     telling: Sequence[_TellingCommit]
-    """Newest first."""
+    """Commits that become memories, newest first."""
     is_whole: bool
-    """All of it was read, not only what is new."""
+    """Whether the whole history was read, not only what is new."""
 
 
 def update_history(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Span = tuple[int, int, int]
-"""Bytes of a definition: its start, that of its body, its end."""
+"""Bytes where a definition starts, where its body starts, and where it ends."""
 _ATTRIBUTES = {
     "attribute": ("object", "attribute"),
     "member_expression": ("object", "property"),
@@ -44,7 +44,7 @@ _BOUND_IN = {
 _BINDING: dict[str, str] = {}
 for _field, _nodes in _BOUND_IN.items():
     _BINDING |= dict.fromkeys(_nodes.split(), _field)
-"""A node, and the field in which a name is bound by it."""
+"""Node -> the field in which it binds a name."""
 _PATTERNS = frozenset(
     """
     parameters lambda_parameters typed_parameter list_splat_pattern dictionary_splat_pattern
@@ -52,7 +52,7 @@ _PATTERNS = frozenset(
     array_pattern object_pattern
     """.split()
 )
-"""Nodes that bind every name right inside them."""
+"""Nodes that bind every name directly inside them."""
 _NO_USE = frozenset(
     """
     dotted_name aliased_import import_statement import_from_statement import_specifier import_clause
@@ -68,8 +68,8 @@ _WORD = re.compile(rb"[\w$\x80-\xff]+")
 _IMPORTS = (b"import ", b"from ", b"use ", b"pub use ")
 _NO_HEAD = (b".", b"@")
 _RUST_PATH = re.compile(rb"\b(?:[a-z_]\w*+::)++([A-Z][A-Z0-9_]*\b(?!\s*+[:(!]))?")
-"""A path of modules, and the constant at its end: without one the path is read all the same, so
-each is read once."""
+"""Matches a path of modules, and the constant at its end. A path without one is matched as
+well, so that each is read once."""
 
 
 def is_class_name(name: str) -> bool:

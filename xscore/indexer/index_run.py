@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from xscore.store.encoded_files import EncodedFile
 
 INDEX_VERSION = "30"
-"""Increase it when the same bytes would be cut, named or linked differently: all files are parsed
-again."""
+"""Increase it when the same bytes would be split, named or linked differently: all files are
+parsed again."""
 _SAMPLE = 1_000
 _RULES_CHARS = 12
-"""Of the profile, as it is stored with each version of a file."""
+"""How many characters of the profile are stored with each version of a file."""
 
 ChangedFile = tuple[str, str, os.stat_result]
-"""Portable path, native name, stat."""
+"""Portable path, native name and stat of a changed file."""
 
 
 class IndexRun(Struct, dict=True):
@@ -85,14 +85,14 @@ class IndexRun(Struct, dict=True):
     commits: CommitCounts = CommitCounts()
     languages_read: set[str] = set()
     languages_missing: set[str] = set()
-    """Those of them whose grammar cannot be used."""
+    """Languages of these files whose grammar cannot be used."""
     changes: index_rows.IndexChanges = field(default_factory=index_rows.IndexChanges)
     touched: dict[FileStamp, float] = {}
     """Files whose stamp changed but whose bytes did not -> their new modification time."""
     refused: list[FileStamp] = []
     """Files that were read and are not indexed, with the reason (`FileStamp.excluded`)."""
     unread: list[FileStamp] = []
-    """Excluded by name or size."""
+    """Files excluded by name or size."""
     slow: list[str] = []
     """Files being parsed when the deadline came."""
     rules_by_language: dict[str, str] = {}

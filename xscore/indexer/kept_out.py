@@ -22,7 +22,8 @@ from xscore.records.indexing import Excluded
 from xscore.settings import IndexSettings
 
 IGNORED = "ignored"
-"""A file or folder that is there and that no list names: `.gitignore` leaves it out."""
+"""Reason of a file or folder that is there and that no list names: `.gitignore` leaves it
+out."""
 _TAKE_IN = '`index.exclude = ["!{place}"]` in .xscore.toml includes it.'
 _ASK_THERE = "It has a store of its own: ask in that folder."
 _MEANINGS = {
@@ -50,7 +51,7 @@ _MEANINGS = {
     "binary": ("it is not text", ""),
     "unreadable": ("it cannot be read by this user", "Change its permissions."),
 }
-"""Reason -> what it means, and what to do; of the others the word says enough."""
+"""Reason -> what it means, and what to do, where the word alone does not say enough."""
 _STORED = "SELECT path, excluded FROM file WHERE excluded <> '' AND path = ?"
 _STORED_CUT = (
     "SELECT path, excluded FROM file WHERE excluded <> '' AND substr(path, -length(?1) - 1) = '/'"

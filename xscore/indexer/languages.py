@@ -42,15 +42,15 @@ class Reach(StrEnum):
     """Whose objects a file may hold, so that it may mean their methods by a name alone."""
 
     IMPORTS = "imports"
-    """Those of the files that it imports, and that these import."""
+    """Objects of the files that it imports, and that these import."""
     PACKAGE = "package"
-    """Those of its own folder and of the packages that it imports, too."""
+    """Objects of its own folder and of the packages that it imports, too."""
     HEADERS = "headers"
-    """Those of its own folder and of files that include a header with it."""
+    """Objects of its own folder and of files that include a header with it."""
     CRATE = "crate"
-    """Those of its own crate, and of the files that it imports."""
+    """Objects of its own crate, and of the files that it imports."""
     REPOSITORY = "repository"
-    """All: the language does not say in a file what it uses."""
+    """Objects of all files: the language does not say in a file what it uses."""
 
 
 class Language(Struct, frozen=True, kw_only=True):
@@ -59,9 +59,9 @@ class Language(Struct, frozen=True, kw_only=True):
     name: str
     shape: FileShape
     claims: str
-    """Suffixes (with a dot) and file names."""
+    """Suffixes (with a dot) and file names that it claims."""
     grammar: str = ""
-    """`module:function` of a grammar wheel; empty: the file is cut by line rules."""
+    """`module:function` of a grammar wheel; empty: files are split by line rules."""
     queries: str = ""
     """Names of query files, concatenated in this order; empty: the language's name."""
     family: str = ""
@@ -69,43 +69,48 @@ class Language(Struct, frozen=True, kw_only=True):
     module_suffixes: tuple[str, ...] = ()
     """Possible endings of a module's path, best first: `.py`, `/__init__.py`."""
     module_separator: str = "/"
-    """Separates the parts of a module name: `.` in Python, `/` in JavaScript; empty: a module is
-    named by its file."""
+    """Separator of the parts of a module name: `.` in Python, `/` in JavaScript; empty: a
+    module is named by its file."""
     has_folder_modules: bool = False
-    """A module is a folder, and is called by the last part of its name."""
+    """Whether a module is a folder, and is called by the last part of its name."""
     has_named_modules: bool = False
-    """A module is named as a class is, wherever its file is; imports give it a short name."""
+    """Whether a module is named as a class is, wherever its file is; imports give it a short
+    name."""
     has_clauses: bool = False
-    """A function may be written as several definitions, one below the other."""
+    """Whether a function may be written as several definitions, one below the other."""
     reach: Reach = Reach.REPOSITORY
-    """Which files' entities it may mean by a name alone."""
+    """The files whose entities it may mean by a name alone."""
     receivers: tuple[str, ...] = ()
     """Names of a method's own object: `self`, `this`."""
     has_implicit_receiver: bool = False
-    """A call without an object may be one of a method of the own class."""
+    """Whether a call without an object may be one of a method of the own class."""
     has_overloads: bool = False
-    """Methods of one name may differ by their parameters."""
+    """Whether methods of one name may differ by their parameters."""
     has_open_classes: bool = False
-    """A class may get methods in other files than the one that defines it."""
+    """Whether a class may get methods in other files than the one that defines it."""
     has_extension_methods: bool = False
-    """A method of any class may be called on an object of the type of its first parameter."""
+    """Whether a method of any class may be called on an object of the type of its first
+    parameter."""
     has_function_types: bool = False
-    """A parameter without a type has one where its function is passed to what states it."""
+    """Whether a parameter without a type gets one where its function is passed to a parameter
+    that states it."""
     test_files: str = ""
-    """Regular expression over paths of test files, besides the test folders of all languages."""
+    """Regular expression over paths of test files, in addition to the test folders of all
+    languages."""
     test_classes: str = ""
     """Regular expression over the header of a test class."""
     library: str = ""
-    """Methods of its own library and of the usual ones, which on an unknown object say nothing."""
+    """Methods of its own library and of the usual ones, which say nothing about an unknown
+    object."""
     placeholder: str = "..."
-    """Replaces a body that has its own memory."""
+    """Text that replaces a body which has its own memory."""
     begins: str = ""
     """Regular expression over the first line of a block; its groups name it."""
     quote: str = ""
     """Regular expression over the marks around quoted text, in which no block begins."""
     query: str = ""
-    """Text of the query for the grammar, for a language of another package; empty: that of the
-    files."""
+    """Text of the query for the grammar, for a language of another package; empty: the text of
+    the query files."""
 
     @property
     def path_ends(self) -> tuple[str, ...]:
@@ -125,7 +130,7 @@ _LIBRARIES = {
     "cpp": library_names.CPP,
     "php": library_names.PHP,
 }
-"""Of each language, what its rows have besides the usual names."""
+"""What the rows of each language have in addition to the usual names."""
 
 
 def _code(name: str, claims: str, **fields: Any) -> Language:
@@ -396,7 +401,7 @@ _OTHER_ROWS = """
     text cython - .pyx .pxd
     text gomod - go.mod
 """  # noqa: E501  a table of one row a line
-"""Shape, name, whether a grammar wheel has that name, claims."""
+"""Shape, name, whether a grammar wheel has that name, and claims of each row."""
 _OTHERS = [_other(*row.split(maxsplit=3)) for row in _OTHER_ROWS.strip().splitlines()]
 
 LANGUAGES = (

@@ -28,18 +28,18 @@ from xscore.indexer.script_packages import ALIAS, MODULE, is_paths_file
 from xscore.indexer.syntax import NameUse, SourceFile
 
 MOST_TARGETS = 200
-"""Paths read of one `package.json`."""
+"""Most paths read of one `package.json`."""
 MOST_GLOBS = 100
-"""Globs read of one workspace."""
+"""Most globs read of one workspace."""
 MOST_CHARS = 300
-"""Of a name, a path or a glob."""
+"""Most characters of a name, a path or a glob."""
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _CRATE = re.compile(
     r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE
 )
 _PACKAGES_KEY = re.compile(r"packages[ \t]*:[ \t]*")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
-"""A comment, or a string, which may hold the marks of one."""
+"""Matches a comment, or a string, which may contain the marks of one."""
 _LAST_COMMA = re.compile(r",\s*+([}\]])")
 _GLOB = re.compile(r"""["']?([^\s"'#,\[\]]+)""")
 _MAIN_FIELDS = ("source", "svelte", "types", "typings", "module", "main", "browser")

@@ -15,8 +15,8 @@ from xscore.indexer.languages import Language
 from xscore.records.indexing import FileStamp
 
 MEMORY_BYTES = 240 << 20
-"""Memory of a parsing process besides the files it maps: some inputs of 4 kB would take
-gigabytes."""
+"""Memory limit of a parsing process, not counting the files it maps: some inputs of 4 kB would
+take gigabytes."""
 CPU_SECONDS = 0.8
 """CPU time that any file may take; ordinary code takes a tenth of it for `USUAL_BYTES`."""
 USUAL_BYTES = 64_000
@@ -37,9 +37,9 @@ class ParseJob(Struct, frozen=True):
     now: float
     allow_pii: bool = False
     languages: tuple[Language, ...] = ()
-    """Those of other packages."""
+    """Languages of other packages."""
     without_grammar: str = ""
-    """Why no grammar may be used: it crashed, or took too much. Empty: it may."""
+    """Why no grammar may be used: it crashed, or took too much; empty if one may."""
 
 
 ENCODER, JOBS = Encoder(), Decoder(list[ParseJob])

@@ -18,8 +18,8 @@ MAX_REFERENCES = 50
 _UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}\s*\Z")
 _ATX = re.compile(r" {0,3}(#{1,6})(?!#)")
 _MARK = re.compile(r"\.\. (?:_[^:]+:|[\w:-]+::)|:[\w-]+:\s*\Z")
-"""A label, directive or field of reStructuredText: above the first heading it says nothing by
-itself."""
+"""Matches a label, directive or field of reStructuredText: above the first heading it says
+nothing by itself."""
 _SETEXT = re.compile(r" {0,3}([=-])\1*\s*\Z")
 _MARKED_HEADING = re.compile(r"(={1,6}|#{1,6})\s+(\S.*)")
 _LISTING = re.compile(r"(?:-{4,}|\.{4,}|={4,}|/{4,}|```+|~~~+)\s*(?=\w*\s*\Z)")
@@ -31,13 +31,13 @@ _PATH = re.compile(
 )
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
 _LINKED = re.compile(r"!?\[([^][\n]{1,200})\]\([^()\n]{0,300}\)")
-"""What a heading says, and where it links to: of the name only the first is a part."""
+"""Matches what a heading says, and where it links to: only the first is a part of the name."""
 _HEADING_CHARS = 120
 _LINE_CHARS = 2_000
 """Longest heading that is read; the rest is ignored."""
 
 Heading = tuple[int, int, str]
-"""Row, level, words."""
+"""Row, level and words of a heading."""
 
 
 def cut_prose(source: SourceFile, syntax: Syntax | None) -> list[MemoryDraft]:

@@ -17,9 +17,10 @@ from xscore.platform.paths import folder_of
 from xscore.store.encoded_files import FileMentions
 
 REEXPORT_STEPS = 5
-"""Re-exports followed from an import to a definition."""
+"""How many re-exports are followed from an import to a definition."""
 FIXTURES = "conftest.py"
-"""Tests in its folder and below use what it defines and imports without importing it."""
+"""Name of a file of fixtures: tests in its folder and below use what it defines and imports
+without importing it."""
 
 
 class ReachIndex(ModuleIndex):

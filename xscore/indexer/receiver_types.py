@@ -35,7 +35,7 @@ from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name
 
 MAX_FOLLOWED = 24
-"""Chains within chains: results of results, members of members."""
+"""How many chains within chains are followed: results of results, members of members."""
 MAX_ALIASES = 4
 """How many aliases of a function type are followed."""
 _PREDICATE = f"{TYPE_MARK}{PREDICATE}<"

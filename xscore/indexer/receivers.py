@@ -43,11 +43,11 @@ from xscore.indexer.variable_scopes import SUPER, VariableScope, VariableScopes
 from xscore.store.written_rows import COUNT_MARK
 
 MAX_USES = 120
-"""Calls with distinct objects kept of one entity."""
+"""Most calls with distinct objects kept of one entity."""
 MAX_GIVEN = 8
-"""Variables given to each other that are followed."""
+"""Most variables given to each other that are followed."""
 MAX_RETURNED = 3
-"""Distinct values that a function returns, which are kept."""
+"""Most distinct values kept of those that a function returns."""
 
 
 class Receivers:

@@ -28,7 +28,8 @@ _BUILT = re.compile(r"(?:\.?/)?(?:[^/]*dist[^/]*|build|lib|out|es|esm|cjs|umd|ty
 _BUILT_SUFFIX = re.compile(r"(\.d)?\.[cm]?[jt]sx?\Z")
 _USUAL_ENTRIES = ("src/index", "index", "src/main", "lib/index")
 _MOST_LAYERS = 3
-"""Folders left out between `dist/` and a file's name in the sources: `dist/esm/legacy/`."""
+"""Most folders left out between `dist/` and a file's name in the sources:
+`dist/esm/legacy/`."""
 
 
 class ScriptPackage(Struct):
@@ -36,9 +37,10 @@ class ScriptPackage(Struct):
 
     folder: str
     targets: list[tuple[str, str]] = field(default_factory=list)
-    """`.`, `./sub` or `:private`, and a path in the folder that it means."""
+    """Name of each target (`.`, `./sub` or `:private`), and a path in the folder that it
+    means."""
     only: bool = False
-    """Nothing but the targets may be imported."""
+    """Whether nothing but the targets may be imported."""
 
     def contains(self, path: str) -> bool:
         """Whether a file lies in the folder, or below."""
@@ -59,7 +61,7 @@ class ScriptPackages:
         self._folders: dict[str, ScriptPackage] = {}
         self._workspaces: list[tuple[str, GlobList]] = []
         self._aliases: dict[str, ScriptPackage] = {}
-        """By folder, those of names without a package."""
+        """Packages of aliases without a package, by folder."""
         self._resolve_from = cache(self._find)
         for folder, hints in manifests:
             self._add(folder, hints)

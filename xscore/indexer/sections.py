@@ -24,7 +24,7 @@ _ELEMENT = re.compile(r"<[?!/]?([A-Za-z][\w:.-]*)")
 _ELEMENTS = re.compile(r"<[^<>]*+>?")
 WORDS = re.compile(r"\w{2,}")
 NamedSpan = tuple[str, int, int]
-"""Name, first row, last row."""
+"""Name, first row and last row."""
 Border = Callable[[Sequence[str], int, int], int]
 _IMPORTS = r"""^[ \t]*(?:
     \#\s*include\s*"([^"\n]+)"                  # C
@@ -39,8 +39,8 @@ _IMPORTS = r"""^[ \t]*(?:
 _DOCUMENT = re.compile(
     r"(^|/)[A-Z][A-Z0-9_-]*(\.txt)?\Z|(?<!requirements)(?<!robots)(?<!CMakeLists)\.(txt|rst|md|markdown|mdx)\Z"
 )
-"""Plain text that is prose: `README`, `LICENSE`, `notes.txt`; a script or a list of patterns is
-not."""
+"""Matches plain text that is prose: `README`, `LICENSE`, `notes.txt`; a script or a list of
+patterns is not."""
 PROSE_LINES, SENTENCEWORDS = 40, 4
 """How many lines of a file tell whether it is prose, and how many words a line of prose has."""
 _SENTENCE_WORD = re.compile(r"(?<!\S)[A-Za-z][a-z']*(?=[.,:;!?)]?(?:\s|$))")

@@ -13,9 +13,9 @@ from xscore.indexer.file_facts import FileFacts, within
 from xscore.indexer.type_names import read_type, with_names
 
 MAX_CALLBACKS = 6
-"""Types of parameters kept of one function, which may be types of functions."""
+"""Most types of parameters kept of one function, which may be types of functions."""
 MAX_FACTS = 200
-"""Members whose types are kept of one class, or of one file."""
+"""Most members whose types are kept of one class, or of one file."""
 FOREIGN_TYPES = frozenset(
     """
     any bool boolean byte bytes char complex128 complex64 decimal dict double f32 f64 float float32
@@ -26,7 +26,7 @@ FOREIGN_TYPES = frozenset(
 )
 """Types of every program of a language: a method of one is never of this repository."""
 _NO_PARAMETER = frozenset(".@<")
-"""What the name of a variable begins with that is a member or a parameter of a type."""
+"""Matches the beginning of a variable's name that is a member or a parameter of a type."""
 
 
 class StatedTypes:
@@ -37,7 +37,7 @@ class StatedTypes:
         self._language = facts.source.language
         self._types: dict[tuple[str, int], str] = {}
         self._generics: dict[str, list[tuple[int, str]]] = {}
-        """The types that a parameter of a type stands for, by its name; without a bound an empty
+        """Name of a type's parameter -> the types that it may have; without a bound, an empty
         chain."""
         for at, name, chain in facts.syntax.variables:
             if name[0] == "<":

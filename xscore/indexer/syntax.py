@@ -30,7 +30,7 @@ class SourceFile(Struct, frozen=True, dict=True):
 
     path: str
     text: str
-    """Line ends are `\\n`."""
+    """The text, with `\\n` as line ends."""
     language: Language
     is_test: bool
     window_lines: int
@@ -47,7 +47,7 @@ class NameUse(Struct, frozen=True):
     name: str
     hint: str
     is_reference: bool = False
-    """Named (a base class, a mention in prose) rather than called."""
+    """Whether it is named (a base class, a mention in prose) rather than called."""
 
 
 class MemoryDraft(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class MemoryDraft(Struct, frozen=True, kw_only=True):
     facts: CodeFacts = field(default_factory=CodeFacts)
     uses: tuple[NameUse, ...] = ()
     types: dict[str, str] = {}
-    """What it gives, under an empty name, and of what types its members are; `receivers` documents
+    """What it returns, under an empty name, and the types of its members; `receivers` documents
     the values."""
 
 
@@ -87,28 +87,30 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
 
 
 MAX_DEPTH = 200
-"""Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the
+"""Most nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the
 interpreter."""
 MAX_CODE_DEPTH = 1_000
-"""Nesting of brackets in a programming language. None of their grammars crashes at 20,000; from
-3,000 on some take seconds."""
+"""Most nesting of brackets in a programming language. None of their grammars crashes at 20,000;
+from 3,000 on some take seconds."""
 MAX_TREE_DEPTH = 5_000
-"""Of a chain of calls, `a.b().b()`, or of operators: queries take time by the square of it."""
+"""Longest chain of calls, `a.b().b()`, or of operators: queries take time by the square of
+it."""
 MAX_DEPTH_WITH_STRINGS = 10_000
-"""The same where brackets in strings count, too. What looks like a string may be code between two
-quotes of characters or comments; the slowest grammar, Lua's, takes 0.5 s for as many. The most
-that was seen in strings of real code is 3,420."""
+"""Most nesting where brackets in strings count, too. What looks like a string may be code
+between two quotes of characters or comments; the slowest grammar, Lua's, takes 0.5 s for as
+many. The most that was seen in strings of real code is 3,420."""
 MANY_BRACKETS = 2_000
-"""From so many on closing brackets in strings may not hide what nests: Lua's grammar takes time by
-the square of the depth where it has to mend the rest, 6.5 s for 10,000 calls that nobody closes."""
+"""Number of closing brackets from which on those in strings may not hide what nests: Lua's
+grammar takes time by the square of the depth where it has to mend the rest, 6.5 s for 10,000
+calls that nobody closes."""
 _STRINGS = rb'(?<!\\)"(?:[^"\\\n]|\\.)*+"' rb"|(?<!\\)'(?:[^'\\\n]|\\.)*+'"
-"""Strings of one line. None begins behind a backslash, or a line of `"\\` would take time by the
-square of it."""
+"""Matches strings of one line. None begins behind a backslash, or a line of `"\\` would take
+time by the square of it."""
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
 _MARKS, _MARK_RUN = bytes.maketrans(b"?>:", b"---"), b"-" * MAX_DEPTH
 _TABS, _DEEP_INDENT = bytes.maketrans(b"\t", b" "), b" " * MAX_DEPTH
 _MARKS_APART = rb"(?:[-?:][ \t]++|>[ \t]*+)++"
-"""A rule of dashes nests nothing."""
+"""Matches marks that nest, not a rule of dashes."""
 _INDENT = rb"(?m)^[ \t]+"
 
 
@@ -153,7 +155,8 @@ def local_name(imported: Import, language: Language) -> str:
 
 
 _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)\Z")
-"""What ends the path of a Go module in a later version, and is not part of the package's name."""
+"""Matches the end of a Go module's path in a later version, which is not part of the package's
+name."""
 
 
 def _imported_values(

@@ -55,7 +55,7 @@ _FROM_WORKTREE = (
       AND key IN (:profile, :missing, :due, :totals)
     """,
 )
-"""What another worktree lends."""
+"""SQL of what another worktree lends."""
 _INDEXED_ALIKE = f"""
     SELECT worktree, (SELECT name FROM worktree WHERE number = worktree_meta.worktree)
       FROM worktree_meta
@@ -67,8 +67,8 @@ _DIFFERING = """
           GROUP BY path HAVING count(DISTINCT file_hash) > 1 LIMIT ?)
 """
 MOST_COMPARED = 200
-"""How many files that other worktrees have in different versions are read to find the nearest of
-them."""
+"""How many files that other worktrees have in different versions are read to find the nearest
+worktree."""
 _THEIRS = """
     theirs.number IN (SELECT version FROM sibling.file_row WHERE worktree = :there)
 """
@@ -167,11 +167,11 @@ _FROM_CLONE = {
     """
     ),
 }
-"""What a clone lends, in this order."""
+"""SQL of what a clone lends, in this order."""
 _TEMPORARY = ("copied", "copied_end")
 _META = (index_rows.PROFILE, index_rows.GRAMMARS_MISSING, index_rows.LINKS_DUE)
 _STEPS = 10_000
-"""Steps of SQLite's virtual machine, about a millisecond, between two looks at the clock."""
+"""Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
 
 
 def begin_from_worktree(run: "IndexRun") -> list[str]:

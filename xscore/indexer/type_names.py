@@ -13,13 +13,13 @@ from collections.abc import Callable
 from functools import lru_cache
 
 PREDICATE = "is"
-"""The type of what a function returns that tells whether its argument is of the type in `<>`."""
+"""The type of a function's result that tells whether its argument is of the type in `<>`."""
 MAX_TYPE_DEPTH = 6
 MAX_TOKENS = 80
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|\\)[A-Za-z_$][\w$]*)*|=>|->|\d+|\S")
 _NAME = re.compile(r"[A-Za-z_$][\w$.]*")
 _QUOTED = re.compile(r"(?<![^\[(, ])([\"'])([A-Za-z_][^\"']*)\1(?![^\]), ])")
-"""A type in quotes, as Python has those that are defined further below."""
+"""Matches a type in quotes, as Python has those that are defined further below."""
 _MARKS = frozenset("&*?^~'\"\\")
 _WORDS = frozenset(
     """
@@ -28,9 +28,9 @@ _WORDS = frozenset(
     unsafe volatile
     """.split()
 )
-"""Words before a type that do not name it."""
+"""Matches words before a type that do not name it."""
 _WORDS_BEFORE_NAMES = frozenset({"some", "any", "static"})
-"""Those that are types themselves, where no name follows."""
+"""The words among these that are types themselves where no name follows."""
 _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})
 _NO_NAME = frozenset(
     """
@@ -56,7 +56,7 @@ SAME_METHODS = frozenset(
     values write where Where OrderBy ToList slice reverse concat ConfigureAwait lower
     """.split()
 )
-"""Methods of such types and of containers that give one of the same."""
+"""Methods of such types and of containers that return a value of the same type."""
 ITEM_METHODS = frozenset(
     """
     Dequeue ElementAt First FirstOrDefault Last LastOrDefault Peek Pop Result Single SingleOrDefault
@@ -67,7 +67,7 @@ ITEM_METHODS = frozenset(
     expect nth sample detect take_first front_mut last_mut first_mut get_mut value
     """.split()
 )
-"""Methods of them that give what they hold."""
+"""Methods of these types that return what they contain."""
 _OPENING = {"<": ">", "[": "]", "(": ")"}
 
 

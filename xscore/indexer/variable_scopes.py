@@ -14,9 +14,9 @@ from xscore.indexer.file_facts import FileFacts
 SUPER = frozenset({"super", "base", "parent"})
 """Words for the object itself, as its bases have it."""
 _LOOKED_BACK = 8
-"""Assignments to one name that are tried for one that is seen at a place."""
+"""How many assignments to one name are tried to find one that is seen at a place."""
 Assignments = dict[str, list[tuple[int, str]]]
-"""By the name of a variable: where it was given something, and the chain of that."""
+"""Name of a variable -> where it was given something, and the chain of that."""
 
 
 class VariableScope:

@@ -40,9 +40,9 @@ from xscore.indexer.parse_jobs import (
 from xscore.store.encoded_files import EncodedFile, encode_file
 
 BUNDLE = 16
-"""Files sent to a process at once."""
+"""How many files are sent to a process at once."""
 HANG_SECONDS = 30.0
-"""How long a file may take by the clock, should its process wait rather than work."""
+"""How long a file may take by the clock, in case its process waits rather than works."""
 _LOOK_SECONDS = 1.0
 """Longest wait between two looks at the clock."""
 _RESULT = Decoder(EncodedFile)
@@ -121,9 +121,9 @@ def _send_all(descriptor: int, jobs: list[ParseJob]) -> None:
 
 class _Worker(Struct):
     jobs: deque[ParseJob] = field(default_factory=deque)
-    """Sent and not yet answered, in order."""
+    """Jobs sent and not yet answered, in order."""
     languages: tuple[Language, ...] = ()
-    """Those of other packages that it knows."""
+    """Languages of other packages that the process knows."""
     process: "subprocess.Popen[bytes] | None" = None
     results: FrameReader | None = None
     is_ready: bool = False
@@ -131,7 +131,8 @@ class _Worker(Struct):
     since: float = 0.0
     """When the current job began."""
     sender: Thread | None = None
-    """Sends the jobs, since a process that hangs before it reads them would stop us too."""
+    """Thread that sends the jobs, since a process that hangs before it reads them would stop us
+    too."""
 
     def send_next(self, queue: Iterator[ParseJob]) -> bool:
         """Send the next bundle; return whether there was one."""
@@ -250,7 +251,7 @@ class _Worker(Struct):
 
 
 _kept: list[_Worker] = []
-"""At most one, without jobs, for the next run of this process."""
+"""At most one process, without jobs, for the next run of this process."""
 
 
 def _kept_worker() -> _Worker:

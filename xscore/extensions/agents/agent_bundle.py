@@ -46,7 +46,7 @@ MOST_PLACES = 15
 BODY_SHARE = 0.5
 """Most of a prompt's text that bodies take."""
 LEAST_BODY_BYTES = 200
-"""Show no body in less room than this."""
+"""Least room in which a body is shown."""
 _BEING_JUDGED = frozenset({UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED})
 
 

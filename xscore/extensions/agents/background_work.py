@@ -65,7 +65,7 @@ _IS_NEWEST = """
         AND coalesce(json_extract(later.context, '$.command'), '') <> 'background'
     )
 """
-"""The turn is the newest that someone asked in its thread."""
+"""SQL: whether the turn is the newest that someone asked in its thread."""
 _CUT_SHORT = f"""
     SELECT turn.id, unjudged + coalesce(json_extract(body, '$.carried_over.left'), 0)
     FROM turn JOIN turn_figures ON turn_figures.turn_id = turn.id
@@ -86,7 +86,7 @@ _OPEN_THREADS = f"""
     AND coalesce(json_extract(context, '$.command'), '') <> 'background' AND {_IS_NEWEST}
     ORDER BY started_at DESC LIMIT {MOST_THREADS}
 """
-"""The newest turns of the latest four hours."""
+"""SQL of the newest turns of the latest four hours."""
 _SPENT = """
     SELECT coalesce(sum(cost), 0) FROM call LEFT JOIN turn ON turn.id = turn_id
     WHERE call.started_at >= :since AND (
@@ -94,7 +94,8 @@ _SPENT = """
         OR (substr(turn_id, 1, 2) = 't_' AND coalesce(context, '{}') = '{}')
     )
 """
-"""An erased turn counts as background work, so that erasing resets no cap."""
+"""SQL of what background work has cost. An erased turn counts as well, so that erasing resets
+no cap."""
 
 
 class WorkDone(Struct):
@@ -104,7 +105,7 @@ class WorkDone(Struct):
     judged: int = 0
     turns: int = 0
     cost_usd: Decimal = ZERO_USD
-    """Without calls of unknown price."""
+    """Dollars spent, without calls of unknown price."""
 
 
 class BackgroundWork:
@@ -128,7 +129,8 @@ class BackgroundWork:
         self._tried = dict[str, float]()
         """Turn -> when it was last tried, on the clock of `time.monotonic`."""
         self._sessions_tried = set[tuple[str, float]]()
-        """Sessions that were over when they were read for facts: thread, and its last word."""
+        """Thread -> its last word, for sessions that were over when they were read for
+        facts."""
         self.done: WorkDone = WorkDone()
         self.problem: str = ""
 

@@ -15,12 +15,12 @@ WHOLE_SCORE = 0.35
 WHOLE_BYTES = 1_000
 """Largest text that is shown whole."""
 SHORT_BYTES = 300
-"""A text that is no longer than this is no longer than its outline."""
+"""Longest text that is no longer than its outline."""
 OUTLINED_PLACES = 1
 """How many of the best memories have an outline where they are not shown whole."""
 OUTLINE_LINES, LINE_CHARS = 6, 100
 _BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
-"""Kinds of which the place is enough."""
+"""Kinds that are shown by place alone."""
 _AGREES = ("name matches", "class or module name matches", "task names")
 
 

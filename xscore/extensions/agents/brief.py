@@ -35,10 +35,10 @@ MOST_BYTES = 2_000
 LEAST_LINE = 200
 """Bytes of room that each item needs; the last ones are left out where there is less."""
 LEAST_QUOTE = 60
-"""A quote in less room says nothing."""
+"""Smallest room for a quote; a shorter one says nothing."""
 HEAD = "xscore remembers earlier work that bears on this prompt, in its own words."
 FEWEST_TERMS = 4
-"""A prompt of fewer terms only goes on with the subject."""
+"""Fewest terms of a prompt that may begin a subject; one of fewer goes on with the last."""
 SHARED_WEIGHT = 0.12
 """Least share of the weight of a prompt's terms that earlier ones of its subject have (decision
 0052)."""

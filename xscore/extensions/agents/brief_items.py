@@ -37,11 +37,11 @@ AUTHOR_CHARS, NAMED_SPANS = 40, 2
 LEAST_WEIGHT = 0.05
 """Weight of an item, however low its score."""
 CODE = "[code]"
-"""Stands for a fenced block: what it holds is in the repository, or never came to be."""
+"""Replaces a fenced block: what it holds is in the repository, or never came to be."""
 FENCES = ("```", "~~~")
 _PAST_WORDS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY})
 _BESIDE_MESSAGE = ("\n\nFiles: ", "\n\nIn: ")
-"""Begin what the memory of a commit says beside its message."""
+"""How lines begin that the memory of a commit adds to its message."""
 
 
 class Quote(Struct, frozen=True):
@@ -49,23 +49,23 @@ class Quote(Struct, frozen=True):
 
     words: str
     label: str = ""
-    """What they are, such as `ended`."""
+    """What the memories are, such as `ended`."""
 
 
 class BriefItem(Struct, frozen=True):
     """One item of a brief."""
 
     head: str
-    """Id of the memory that it is cited by."""
+    """Id of the memory that the item is cited by."""
     ids: tuple[str, ...]
-    """Ids of all memories whose words it may quote."""
+    """Ids of all memories whose words the item may quote."""
     caption: str
-    """What it is, its citation and its age."""
+    """What the item is, its citation and its age."""
     quotes: tuple[Quote, ...]
     """The most telling first."""
     is_fact: bool = False
     weight: float = 1.0
-    """Its share of the room, beside those of the others."""
+    """The item's share of the room, relative to the others."""
 
 
 class Mark(Struct, frozen=True):
@@ -73,7 +73,7 @@ class Mark(Struct, frozen=True):
 
     score: float = 1.0
     remark: str = ""
-    """The text after its caption."""
+    """The text after the item's caption."""
 
 
 NO_MARK = Mark()

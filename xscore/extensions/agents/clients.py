@@ -17,8 +17,8 @@ from xscore.settings.load import DECISION_VENDORS, VENDORS
 SERVER = "xscore"
 """Our name among the MCP servers, skills and sub-agents of a client."""
 KEY_VARIABLES = [f"{name.upper()}_API_KEY" for name in (*VENDORS, *DECISION_VENDORS)]
-"""Variables that may hold a judge's key. Codex passes a server only the variables named here.
-Names, never values."""
+"""Variables that may hold a judge's key, by name and never by value. Codex passes a server only
+the variables named here."""
 HOOK_SECONDS = {
     "prompt": 10,
     "session-start": 10,
@@ -36,7 +36,7 @@ busy machine 8."""
 
 _FORGIVING = " || true"
 _OPERATORS = frozenset(";&|<>`$()")
-"""A command with one of these does more than ours."""
+"""Shell operators; a command with one of these does more than ours."""
 
 
 class Client(Struct, frozen=True):
@@ -55,16 +55,16 @@ class Client(Struct, frozen=True):
     """Environment variable that replaces `folder`; empty if there is none."""
     subagent_file: str = ""
     flat_hooks: bool = False
-    """A hook is listed by itself, not in a group with a matcher."""
+    """Whether a hook is listed by itself, not in a group with a matcher."""
     hooks_version: int = 0
     """The `version` that its hooks file must state; 0 if none."""
     named_hooks: bool = False
-    """Each hook has a name."""
+    """Whether each hook has a name."""
     environment_files: Mapping[str, str] = {}
     """Files of a project from which it sets environment variables for what it runs -> the keys that
     lead to them."""
     secret_files: tuple[str, ...] = ()
-    """Files of `NAME=value` lines that it reads for the same."""
+    """Files of `NAME=value` lines from which the client reads environment variables, too."""
     timeout_unit: int = 1
     """How many units of its timeouts make one second: 1 for seconds, 1,000 for milliseconds."""
 
@@ -197,9 +197,9 @@ class HookEntry(Struct, frozen=True):
     """What we add to the list of an event."""
 
     hook: str
-    """Our name of it."""
+    """Our name of the hook."""
     event: str
-    """The client's."""
+    """The client's name of the event."""
     value: dict[str, Any]
 
 

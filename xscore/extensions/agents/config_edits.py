@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _STRING_OR_COMMENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|//[^\n]*|/\*', re.DOTALL)
-"""Never fails at a quote, so that an open string is not searched again from each quote within."""
+"""Matches a string or a comment. It never fails at a quote, so that an open string is not
+searched again from each quote within."""
 _UNCHANGED = "The file was not changed. Fix it, or add the entries by hand."
 
 
@@ -33,9 +34,9 @@ class Entry(Struct, frozen=True):
     """One entry of ours in a JSON file."""
 
     path: tuple[str, ...]
-    """Keys from the root to the object or list that holds it."""
+    """Keys from the root to the object or list that holds the entry."""
     key: str
-    """Its key in that object; empty in a list."""
+    """The entry's key in that object; empty in a list."""
     value: Any
     is_ours: Callable[[object], bool]
     """Recognizes an entry of ours, including one from another version."""

@@ -16,7 +16,7 @@ from xscore.store.hook_state import SessionBrief, read_hook_state, was_given
 from xscore.store.opening import has_store
 
 INDEXING = "xscore is indexing this repository; later prompts get its context."
-"""Said where there is no index yet."""
+"""What is said where there is no index yet."""
 
 
 class HookCall(Struct):
@@ -25,7 +25,7 @@ class HookCall(Struct):
     message: HookMessage
     client: str
     thread: str
-    """Thread of the agent's session; empty: it named none."""
+    """Thread of the agent's session; empty if it named none."""
     root: RepositoryRoot
     loaded: LoadedSettings
     state_file: Path
@@ -34,9 +34,9 @@ class HookCall(Struct):
     say: Callable[[str], None]
     """Adds a text to the agent's context."""
     added_texts: tuple[str, ...] = ()
-    """Texts that were added, and are not repeated in this session."""
+    """Texts that were added, so they are not repeated in this session."""
     brief: SessionBrief | None = None
-    """What the session has got of earlier work, if this call adds to it."""
+    """What the session has received of earlier work, if this call adds to it."""
     notice: str = ""
     """Text to add if time runs out."""
 

@@ -20,10 +20,10 @@ _LOOK = (
     "cd -P . 2>/dev/null; d=${XDG_STATE_HOME:-$HOME/.local/state}/xscore/failures; p=$PWD;"
     f' while [ "$p" ] && ! [ -e "$d$p/{MARKER}" ]; do p=${{p%/*}}; done;'
 )
-"""Leaves in `p` the nearest folder with failures on record; empty if there is none."""
+"""Shell code that leaves in `p` the nearest folder with failures on record, or nothing."""
 _WHERE_ON_RECORD = _LOOK + ' if [ "$p" ]; then exec {command}; fi; exec cat >/dev/null'
 _UNREAD = _LOOK + ' if [ "$p" ]; then exec {command}; fi'
-"""For Cursor, which may not close its end of the pipe."""
+"""Shell code for Cursor, which may not close its end of the pipe."""
 _WHERE_FAILED = (
     _LOOK
     + ' m=$(cat); if [ ! "$p" ]; then case $m in {pattern}) ;; *) {nothing}exit 0;; esac; fi;'

@@ -30,7 +30,8 @@ from xscore.prompts.fences import shorten_middle
 from xscore.prompts.injected_text import spoken_text
 
 TASK_CHARS = 8_000
-"""A longer prompt is mostly a pasted log: it is judged by its first and last part."""
+"""Longest prompt judged whole. A longer one is mostly a pasted log: it is judged by its first
+and last part."""
 SESSION_CHARS = 64
 _WHO_WRITES = "Agents run this command and write one JSON object to its standard input."
 _EVENTS = {
@@ -40,8 +41,8 @@ _EVENTS = {
     "post-tool": {"gemini": "AfterTool", "": "PostToolUse"},
     "tool-failed": {"": "PostToolUseFailure"},
 }
-"""Event -> client -> the client's name for it; "": all others. Those that an answer can add text
-to."""
+"""Event -> client -> the client's name for it, with "" for all other clients. Only events to
+which an answer can add text."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
 _PATCHED = r"(?m)^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$"
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")

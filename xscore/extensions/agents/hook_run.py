@@ -43,8 +43,8 @@ GRACE_S = 0.7
 """Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank
 and render."""
 LATEST_S = 8.0
-"""Seconds after which it ends however busy the machine is. Agents wait 10 s, the start of Python
-included."""
+"""Seconds after which the hook ends however busy the machine is. Agents wait 10 s, the start of
+Python included."""
 RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
@@ -162,7 +162,7 @@ class Watchdog:
         last_words: writes the answer and stores why; abandoned if it hangs.
         """
         self.until = until
-        """May change while the thread waits."""
+        """When time runs out; may change while the thread waits."""
         self._last_words = last_words
         self._over = Event()
         Thread(target=self._wait, daemon=True).start()
@@ -199,7 +199,7 @@ class _HookRun(Struct):
     state_file: Path | None = None
     call: HookCall | None = None
     slowness: float = 1.0
-    """How many times its CPU time the start took."""
+    """Ratio of the elapsed time of the start to its CPU time."""
 
     def __post_init__(self) -> None:
         self.watchdog = Watchdog(self._must_end_at(AgentSettings()), self._end_in_time)

@@ -47,7 +47,7 @@ from xscore.platform.files import is_there, read_input_file, write_atomically
 Scope = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
 NAME = "xscore"
-"""The program, where it is found on the PATH."""
+"""Name under which the program is found on the PATH."""
 MAX_BYTES = 32_000_000
 """Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its
 history."""

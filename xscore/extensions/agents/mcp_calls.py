@@ -19,7 +19,7 @@ from xscore.platform.errors import XscoreError, find_xscore_error
 
 Result = TypeVar("Result")
 Report = Callable[[float, float | None, str], None]
-"""Takes the progress, the total if known, and a message."""
+"""Reports progress: it takes the progress, the total if known, and a message."""
 CLOSING_S = 1.5
 """How long a cancelled call is waited for; official clients kill a server after 2 s."""
 

@@ -36,10 +36,10 @@ from xscore.records.turn import Scope, Turn
 from xscore.settings import LoadedSettings
 
 DEADLINE_S = 15.0
-"""For a client that shows no progress. Clients give up after 60 s, and calls may wait for each
-other."""
+"""Seconds for a call of a client that shows no progress. Clients give up after 60 s, and calls
+may wait for each other."""
 PROGRESS_DEADLINE_S = 45.0
-"""For a client that shows progress."""
+"""Seconds for a call of a client that shows progress."""
 REPORT_EVERY_S = 0.5
 MOST_WARNINGS, WARNING_CHARS = 3, 300
 _GLOB = re.compile(r"[*?\[]")
@@ -51,8 +51,8 @@ class ToolResult(Struct, frozen=True):
 
     text: str
     about: dict[str, Any] = {}
-    """Sent as `_meta.xscore`, which models do not see. It is not structured content, because
-    several agents then hide the text from their model."""
+    """Facts sent as `_meta.xscore`, which models do not see. They are not structured content,
+    because several agents then hide the text from their model."""
     is_error: bool = False
 
     def to_wire(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.text import join_sentences
 
 RESOURCE_NOT_FOUND = -32002
-"""Before 2026-07-28; since then it is INVALID_PARAMS."""
+"""Error code before the protocol of 2026-07-28; since then it is INVALID_PARAMS."""
 LIST_KEEPS_MS = 3_600_000
 """How long clients may cache the lists: they are the same for everyone until the program is
 updated."""

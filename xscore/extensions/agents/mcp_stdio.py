@@ -21,13 +21,14 @@ import msgspec
 from xscore.platform.json_lines import decode_agent_json
 
 MOST_LINE_BYTES = 4_000_000
-"""A longer line is dropped to its end; a request among them is refused."""
+"""Longest line that is read. A longer one is dropped to its end; a request among them is
+refused."""
 _KEPT_OF_LONG_BYTES = 500
 _ID = rb'"id"\s{0,9}:\s{0,9}(-?\d{1,18}|"[^"\\]{1,200}")'
 _VERSION = rb'"jsonrpc"\s{0,9}:\s{0,9}"2\.0"\s{0,9},\s{0,9}'
 _ID_FIRST = re.compile(rb"\s{0,9}\{\s{0,9}(?:" + _VERSION + rb")?" + _ID)
 _ID_LAST = re.compile(rb",\s{0,9}" + _ID + rb"\s{0,9}\}\s{0,9}\Z")
-"""The id of a request, where it comes before or after all that can be long: clients write it at one
+"""Matches the id of a request, before or after all that can be long: clients write it at one
 end of the line."""
 _SURROGATE = b"\\ud"
 

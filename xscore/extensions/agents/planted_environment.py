@@ -43,7 +43,7 @@ _EFFECTS = (
     (r"PATH|PYTHON\w*|LD_\w+|DYLD_\w+", "it decides which code runs as xscore"),
     (r"OTEL_\w+", "figures of your turns go to the collector named there"),
 )
-"""Pattern of a name, and what the variable does."""
+"""Pattern of a variable's name, and what the variable does."""
 KEEP_IT = "Keep it only if you wrote it, or trust who did."
 
 

@@ -16,7 +16,7 @@ from xscore.store.store import Store
 
 NOTHING_KEPT = "the store's folder cannot be written, and there is no index in it yet"
 _NOTHING_JUDGED = (ExitCode.NOTHING_JUDGED, ExitCode.BUDGET)
-"""Exit codes of a turn in which no host or cap allowed judging."""
+"""Exit codes of a turn that judged nothing because no host or cap allowed it."""
 
 
 def before_prompt(call: HookCall) -> str:

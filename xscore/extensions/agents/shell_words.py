@@ -13,7 +13,7 @@ import os
 import re
 
 LONGEST = 4_000
-"""Characters of a command that are looked at."""
+"""How many characters of a command are looked at."""
 _SEPARATOR = r"&&|\|\||[;|\n&]"
 _ASSIGNMENT = r"[A-Za-z_]\w*=\S*"
 _SUBCOMMAND = r"[A-Za-z][\w:.-]{0,30}"
@@ -63,7 +63,7 @@ _OUTSIDE_KINDS = frozenset(
 )
 _PLACE = r"(?:^|[\s='\"(;&|:])((?:~|\.\.(?![\w.])|\.{0,2}/)[^\s'\"();&|]*)"
 _HARMLESS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/dev/null/")
-"""Programs, whose changes are hardly ever why a command failed."""
+"""Programs whose changes are hardly ever why a command failed."""
 _LOOPS = frozenset("for while until select".split())
 
 
@@ -76,7 +76,7 @@ class CommandWords:
         reads."""
         self.only_reads = only_reads
         self.is_outside = is_outside
-        """Something outside the working tree may decide how it ends."""
+        """Whether something outside the working tree may decide how it ends."""
 
 
 def command_words(command: str) -> CommandWords:

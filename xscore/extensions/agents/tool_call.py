@@ -21,9 +21,9 @@ CLIENTS = ("claude-code", "codex", "gemini", "cursor")
 BEFORE, AFTER = "pre-tool", "post-tool"
 """Events of the hooks around a call."""
 NOTHING = b"{}\n"
-"""What Gemini CLI is answered, which parses every answer."""
+"""The empty answer to Gemini CLI, which parses every answer."""
 MAX_MESSAGE_BYTES = 16 << 20
-"""A message after an edit holds the whole file twice."""
+"""Largest message read, in bytes; one after an edit holds the whole file twice."""
 _SHELL_TOOLS = frozenset(
     "Bash Shell run_shell_command shell shell_command exec_command local_shell".split()
 )
@@ -41,9 +41,9 @@ _EXIT_CODE = (
     r"\nExit Code: (\d+)\n(?:Signal: .*\n|Background .*\n|Process Group PGID: \d+\n?)*"
     r"(?:</untrusted_context>)?\s*\Z"
 )
-"""Where Gemini CLI writes it, behind the output."""
+"""Matches an exit code as Gemini CLI writes it, after the output."""
 _LEADING_CODE = r"Exit code (\d+)\n?"
-"""Where Claude Code writes it, before the output."""
+"""Matches an exit code as Claude Code writes it, before the output."""
 _CHUNK = 1 << 16
 _LOG_BYTES = 1 << 18
 _MOST_SECONDS = 86_400.0
@@ -59,7 +59,7 @@ _TRANSIENT = (
     r"\bkilled\b|certificate|try again later|(?:denied|blocked) by|tool use was rejected|"
     r"operation not permitted|read-only file system|sandbox)"
 )
-"""Errors that say nothing about the action itself."""
+"""Matches errors that say nothing about the action itself."""
 _USAGE = (
     r"(?i)usage:|unrecogni[sz]ed|unknown (?:option|argument|command|flag|shorthand|subcommand)|"
     r"invalid (?:option|choice|argument|subcommand)|no such (?:option|command|subcommand)|"
@@ -67,7 +67,7 @@ _USAGE = (
     r"is not a \w+ command|did you mean|too (?:few|many) arguments|missing required|"
     r"requires (?:an|at least)|unexpected argument|not recognized"
 )
-"""Errors of a command that was called wrongly."""
+"""Matches errors of a command that was called wrongly."""
 
 
 class ToolCall:
@@ -78,15 +78,15 @@ class ToolCall:
         """Digest of the tool, its arguments and its folder."""
         self.session = session
         self.folder = folder
-        """Where it runs; absolute, links resolved."""
+        """Folder where the call runs; absolute, links resolved."""
         self.command = ""
-        """Of a shell; empty for an edit."""
+        """Command of a shell; empty for an edit."""
         self.path = ""
-        """The file that an edit is for; absolute."""
+        """Absolute path of the file that an edit is for."""
         self.request = ""
         """The command, or the arguments of an edit."""
         self.is_background = False
-        """It is started and left running, so how it ends is not known."""
+        """Whether it is started and left running, so that how it ends is not known."""
 
 
 class Ending:
@@ -95,9 +95,9 @@ class Ending:
     def __init__(self, *, error: str = "", failed: bool = False, lasted_s: float = 0.0) -> None:
         self.failed = failed
         self.error = error
-        """What it printed, or the client's message."""
+        """What the call printed, or the client's message."""
         self.lasted_s = lasted_s
-        """How long it ran; 0: the client does not say."""
+        """How long the call ran; 0 if the client does not say."""
 
     @property
     def is_transient(self) -> bool:

@@ -44,7 +44,7 @@ MODES = ("deny", "tell", "off")
 MODE_VARIABLE = "XSCORE_AGENTS_FAILURES"
 """Environment variable of `agents.failures`."""
 _LATEST_S = 3
-"""Seconds after which it ends: an agent waits 5."""
+"""Seconds after which the gate ends; an agent waits 5."""
 
 
 def answer_tool_hook_or_return_failure(event: str, client: str) -> bytes:

@@ -11,9 +11,9 @@ from xscore.store.personal_data import redact_said
 COMMAND_CHARS, LINE_CHARS = 200, 160
 ERROR_LINES = 4
 ERROR_CHARS = 40_000
-"""Of the end of an error, or the beginning of a command; the rest is not looked at."""
+"""Characters looked at of the end of an error, or the beginning of a command."""
 _CUT_CHARS = 4_000
-"""Left out at a cut: half a secret would not be recognized as one."""
+"""Characters left out at a cut, since half a secret would not be recognized as one."""
 
 
 def shown_command(command: str, *, allow_pii: bool = False) -> str:

@@ -273,8 +273,8 @@ class LeaseKeeper:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="xscore-lease", daemon=True)
         self.lost: str = ""
-        """`taken`: another process has the lease. `gone`: the store or the repository is. Empty: it
-        is still held."""
+        """Why the lease is lost. `taken`: another process has it. `gone`: the store or the
+        repository no longer exists. Empty: it is still held."""
 
     def __enter__(self) -> Self:
         task = asyncio.current_task()

@@ -308,8 +308,9 @@ _ASKED = """
       FROM parts GROUP BY 1, 2
     ORDER BY 1
 """
-"""Why memories are lost, or whether they wait: how many were asked for first, and how many are so.
-A part stands alone in its prompt; a memory in parts waits while one of them does."""
+"""SQL that counts why memories are lost, or whether they wait: how many were asked for first,
+and how many are so now. A part stands alone in its prompt; a memory in parts waits while one of
+them does."""
 _WAITING = (
     "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
 )

@@ -61,7 +61,7 @@ _AGAIN = {
 
 class _ReadResults(Struct):
     judged: list[tuple[int, MemoryPiece, Judgment]] = field(default_factory=list)
-    """Question, piece, its judgment."""
+    """Question, piece and judgment of each memory or part that has one."""
     answered_requests: list[RequestName] = field(default_factory=list)
     to_replan: dict[RequestName, str] = field(default_factory=dict)
     lost: dict[RequestName, str] = field(default_factory=dict)

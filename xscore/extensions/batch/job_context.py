@@ -42,7 +42,7 @@ from xscore.settings import Settings
 from xscore.store.store import Store
 
 BATCH_LEASE_S = 2 * DAY_S
-"""Twice the longest time a vendor takes."""
+"""Lease of a batch: twice the longest time a vendor takes."""
 REQUEST_SPREAD = 16
 """A request may be this many times larger than the mean of its batch; reported usage above one
 token for each byte of that is not believed."""
@@ -57,7 +57,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
 
     job: BatchJob
     caps: Caps
-    """The job's own, and those of the day and the repository."""
+    """Caps of the job itself, and those of the day and the repository."""
     prices: PriceList
 
     @classmethod

@@ -43,9 +43,9 @@ from xscore.records.estimates import CapLeft, JudgeEstimate
 ESCAPED = 1.05
 """Average bytes of a prompt's character inside JSON."""
 SCHEMA_BYTES = 60
-"""Bytes of the reply's schema for each memory,"""
+"""Bytes of the reply's schema for each memory."""
 FRAME_BYTES = 900
-"""and of the rest of a request's line."""
+"""Bytes of the rest of a request's line."""
 
 
 def batch_judge(parts: PipelineParts) -> JudgeDescription:
@@ -133,7 +133,7 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     job: BatchJob
     batches: int
     cost_usd: Decimal | None
-    """At the Batch price, or the live one if unknown; None: unpriced."""
+    """Maximum cost at the Batch price, or the live one if that is unknown; None: unpriced."""
     caps: tuple[CapLeft, ...]
 
 

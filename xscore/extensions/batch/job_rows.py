@@ -45,7 +45,7 @@ _JOB = (
     " cached, ended_at, stopped_at, checksum FROM job"
 )
 _IS_FOR_VENDOR = "EXISTS (SELECT 1 FROM job_request WHERE job = job.id)"
-"""A list judged live plans no request."""
+"""SQL: whether a vendor gets requests; a list judged live plans none."""
 _UNDER_WAY = """
     SELECT job.id, turn_key, coalesce(json_extract(piece.value, '$[1]'),
       json_extract(piece.value, '$[0]'))
@@ -102,7 +102,7 @@ class BatchJob(Struct, frozen=True):
     digest: str
     judge_spec: str
     judge: str
-    """Judge key when planned."""
+    """Judge key when the job was planned."""
     recipe: JobRecipe
     max_usd: Decimal | None
     candidates: int
@@ -125,7 +125,7 @@ class JobQuestion(Struct, frozen=True, kw_only=True):
     name: str
     turn_key: str
     task: str = ""
-    """Redacted, as errors and file are; empty once it was erased."""
+    """The task, redacted as errors and file are; empty once it was erased."""
     errors: str = ""
     file: str = ""
     shown: str = ""

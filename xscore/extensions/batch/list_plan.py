@@ -49,7 +49,7 @@ class ListOptions(Struct, frozen=True, kw_only=True):
     command: JobCommand = "run"
     """`rescore` only counts each question's judgments; the others rank it too."""
     only: frozenset[str] | None = None
-    """Paths; memories of other files are left out."""
+    """Paths of the files to judge; memories of other files are left out."""
     out: Path | None = None
     actors: int = 0
     """Actors of Ray that judge; 0: this process judges."""
@@ -77,16 +77,16 @@ class ListPlan(Struct, kw_only=True):
     options: ListOptions
     memories: ListMemories
     of_user: int = 0
-    """Memories of the user's own store, for each question, that a batch leaves out."""
+    """How many memories of the user's own store a batch leaves out for each question."""
     under_way: UnderWay = field(default_factory=dict)
-    """What running jobs of the same judge were judging when it was planned."""
+    """What running jobs of the same judge were judging when the list was planned."""
     rows: list[JobQuestion] = field(default_factory=list)
     candidates: int = 0
     cached: int = 0
     to_judge: int = 0
     """Candidates over all questions that the cache lacks and this list judges."""
     repeated: int = 0
-    """By batch: candidates of questions equal to an earlier one of the list, judged there."""
+    """Candidates that a batch judges once, for an equal question earlier in the list."""
     elsewhere: int = 0
     """Candidates being judged by running batches: live calls would pay for them twice, a batch
     leaves them out."""

@@ -26,7 +26,7 @@ from xscore.scorer.repair import MemoryPiece, PackPrompt
 from xscore.store.purposes import Purpose, PurposeKey, PurposeKind, save_purposes
 
 PROMPT_KEY = digest("purposes", "1")
-"""Names the prompt by which a job was planned."""
+"""Key of the prompt by which a job was planned."""
 _ONLY_QUESTION = 0
 _UNREADABLE = "unreadable: no line could be read"
 _REFUSED = "refused: the model or its host declined"

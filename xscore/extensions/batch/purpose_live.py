@@ -37,10 +37,10 @@ class LivePurposes(Struct, frozen=True, kw_only=True):
     calls: int
     written: int
     refused: int
-    """Lines that their sources do not support."""
+    """Number of lines that their sources do not support."""
     cost_usd: Decimal | None
     problem: str
-    """Why it ended early."""
+    """Why the run ended early."""
     is_over_budget: bool
 
 

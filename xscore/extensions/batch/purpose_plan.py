@@ -41,26 +41,26 @@ _REPLY = """
     WHERE stage = ? AND model = ? AND outcome = 'ok' AND candidates > 0
 """
 LEAST_SEEN = 50
-"""Lines from which on the length of past ones counts."""
+"""Fewest past lines whose length counts."""
 
 
 class PurposePlan(Struct, frozen=True, kw_only=True):
     """Purposes that are missing, and what they would cost."""
 
     writer: str
-    """`provider:model`."""
+    """The model that writes, as `provider:model`."""
     host: str
     subjects: int
     """Files, classes and folders that may have one."""
     written: int
     under_way: int
-    """In a batch that is not collected yet."""
+    """Number of subjects in a batch that is not collected yet."""
     to_write: int
     requests: int
     input_tokens: int
     output_tokens: int
     batch_usd: Decimal | None
-    """None: the model has no Batch price."""
+    """Cost as a batch; None: the model has no Batch price."""
     live_usd: Decimal | None
     prompts: tuple[PackPrompt, ...] = ()
 

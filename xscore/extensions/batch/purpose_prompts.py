@@ -34,7 +34,8 @@ _TAGS = "outline"
 _OF_JUDGING = compiled_late(
     r"(?i)\b(?:scor(?:e|ing)|judg|rating|rank|relevan|irrelevan|prompt|instruct|candidate|memor)\w*"
 )
-"""Words by which a line speaks to the judge, unless the file speaks of such things itself."""
+"""Matches words by which a line speaks to the judge, unless the file speaks of such things
+itself."""
 
 
 def packs_of(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, ...]]:

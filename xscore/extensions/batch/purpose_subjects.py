@@ -25,9 +25,10 @@ from xscore.store.store import Store
 
 FILE_CHARS, CLASS_CHARS, FOLDER_CHARS = 4_000, 1_600, 2_000
 HEAD_CHARS, BLOCK_CHARS, SENTENCE_CHARS = 600, 160, 160
-"""Of the first block of a file, of another one, and of the docstring of what it defines."""
+"""Characters shown of the first block of a file, of another block, and of the docstring of what
+it defines."""
 FILES_OF_FOLDER = 2
-"""A folder with fewer files says no more than its file does."""
+"""Fewest files of a folder; one with fewer says no more than its file does."""
 PATHS_AT_ONCE = 500
 _FILES_OF_CODE = f"""
     SELECT file.path, file_hash FROM file JOIN memory ON memory.path = file.path
@@ -42,11 +43,11 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     key: PurposeKey
     path: str
-    """A file, or a folder; empty: the root."""
+    """Path of a file or a folder; empty: the root."""
     name: str
     """Name of the class; empty for a file or folder."""
     source: str
-    """What the model is shown of it, redacted."""
+    """Text that the model is shown of it, redacted."""
 
 
 class SubjectPlace(Struct, frozen=True):

@@ -63,7 +63,7 @@ class PackChunk(Struct, frozen=True):
 
     question: int
     places: Sequence[int]
-    """Of its members among the candidates of the context."""
+    """Places of the packs' members among the candidates of the context."""
     priors: Sequence[float]
 
 
@@ -73,18 +73,19 @@ class ChunkResult(Struct, kw_only=True):
     question: int
     unjudged: list[Unjudged] = field(default_factory=list)
     kept: list[Judgment] = field(default_factory=list)
-    """Of memories and parts, ready to store."""
+    """Judgments of memories and parts, ready to store."""
     paid: int = 0
-    """Memories paid for by a call here."""
+    """Number of memories paid for by a call here."""
     calls: list[CallRecord] = field(default_factory=list)
     charged_usd: Decimal = Decimal(0)
     remarks: tuple[str, ...] = ()
     error: XscoreError | None = None
-    """The error that ended it; earlier results are still included."""
+    """The error that ended the work; earlier results are still included."""
 
 
 TakeDollars = Callable[[Decimal], Awaitable[bool]]
-"""Reserves dollars from the actors' shared cap, or returns negative ones; False: no room."""
+"""Reserves dollars from the actors' shared cap, or returns negative ones. False: there is no
+room."""
 
 
 class _Carried(Struct):

@@ -67,11 +67,11 @@ LOCAL = "local"
 LOCAL_STARTS = 2
 """How many times Ray is started on this machine before giving up."""
 CPUS = 0.25
-"""CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a
-list would hang."""
+"""CPUs of one actor, which mostly waits: if each took a whole one, none would be left for its
+feeding tasks, and a list would hang."""
 BLOCKS_AN_ACTOR = 64
 CHUNK_CALLS = 512
-"""Packs of one row: its calls end together, so with few of them slots would be idle."""
+"""Packs of one row. Its calls end together, so with few of them slots would be idle."""
 
 
 @asynccontextmanager

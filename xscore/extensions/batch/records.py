@@ -27,9 +27,9 @@ class VendorBatchState(StrEnum):
     """The state of a batch, in terms common to both vendors; the vendors' own follow."""
 
     WORKING = "working"
-    """validating, in_progress, finalizing; in_progress"""
+    """validating, in_progress, finalizing; in_progress."""
     CANCELLING = "cancelling"
-    """cancelling; canceling"""
+    """cancelling; canceling."""
     ENDED = "ended"
     """completed, expired, cancelled; ended: existing results can be fetched."""
     FAILED = "failed"
@@ -43,13 +43,14 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     state: VendorBatchState
     status: str
     mark: str = ""
-    """Our name for it; empty if the vendor stores none, or it is not ours."""
+    """Our name for the batch; empty if the vendor stores none, or it is not ours."""
     requests: int
-    """0: the vendor has not said."""
+    """Number of requests; 0: the vendor has not said."""
     done: int = 0
     problem: str = ""
     is_queue_full: bool = False
-    """It failed because the vendor's queue is full: the same input can be sent later."""
+    """Whether it failed because the vendor's queue is full: the same input can be sent
+    later."""
     files: tuple[str, ...] = ()
 
 
@@ -67,21 +68,21 @@ class StoredBatchState(StrEnum):
     """How far we are with a batch, as its row says."""
 
     MARKED = "marked"
-    """It has a mark, and may be at the vendor or not."""
+    """The batch has a mark, and may be at the vendor or not."""
     CREATED = "created"
-    """The vendor has it."""
+    """The vendor has the batch."""
     ENDED = "ended"
-    """Its results can be fetched."""
+    """The batch's results can be fetched."""
     COLLECTED = "collected"
     FAILED = "failed"
-    """Nothing of it ran; its requests are planned again."""
+    """Nothing of the batch ran; its requests are planned again."""
 
 
 class BatchResult(Struct, frozen=True, kw_only=True):
     """The result of one request."""
 
     custom_id: str
-    """Empty: a line that cannot be read."""
+    """Id of the request; empty: a line that cannot be read."""
     outcome: RequestOutcome
     completion: Completion | None = None
     detail: str = ""
@@ -89,7 +90,7 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     error_kind: str = ""
     """`XscoreError.kind`, for the repair ladder: `prompt_too_long`, say."""
     is_charged: bool = False
-    """The host counts it as answered, but the reply is unreadable."""
+    """Whether the host counts it as answered although the reply is unreadable."""
 
 
 class Batch(Struct, frozen=True):
@@ -98,7 +99,7 @@ class Batch(Struct, frozen=True):
     job: str
     number: int
     mark: str
-    """Our name for it, sent to the vendor."""
+    """Our name for the batch, sent to the vendor."""
     state: StoredBatchState
     marked_at: float
     """Unix seconds at which `create` was about to begin."""
@@ -123,13 +124,13 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     created_at: float
     ended_at: float | None
     writes: str = "judgments"
-    """Or `PURPOSES`."""
+    """`judgments`, or `PURPOSES`."""
     questions: int
     candidates: int
     cached: int
     asked: int
-    """Candidates in its requests; the rest is judged for an equal question of the list, or by
-    another job."""
+    """Candidates in its requests; the other ones are judged for an equal question of the list,
+    or by another job."""
     judged: int
     unjudged: dict[str, int]
     """Cause -> number of permanently unjudged candidates."""
@@ -143,12 +144,12 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     set_aside_usd: Decimal
     max_usd: Decimal | None
     held_back: str = ""
-    """Why planned requests were not sent, in words; empty: all were."""
+    """Why planned requests were not sent, in words; empty if all were."""
     over_budget: bool = False
     problem: str = ""
-    """The vendor's problem in the latest pass; empty: none."""
+    """The vendor's problem in the latest pass; empty if there is none."""
     is_unusable: bool = False
-    """Retrying will not help: a wrong key, an empty account."""
+    """Whether retrying will not help: a wrong key, an empty account."""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -187,11 +188,11 @@ class ListReport(Struct, frozen=True, kw_only=True):
     """The result of a list."""
 
     job: str
-    """`b_…`; empty: nothing had to be paid, as with the lexical judge."""
+    """The job, `b_…`; empty if nothing had to be paid, as with the lexical judge."""
     command: str
     judge: str
     by_model: bool = field(name="is_model")
-    """False: no model judged, the scores compare words."""
+    """Whether a model judged; if not, the scores compare words."""
     questions: int
     candidates: int
     cached: int

@@ -185,7 +185,7 @@ def _question_summary(
 
 KINDS = (".parquet", ".jsonl")
 _LONGEST_LINE = 1_000_000
-"""Bytes."""
+"""Longest line that is read, in bytes."""
 
 
 def check_results_path(path: Path, *, store_dir: Path) -> None:

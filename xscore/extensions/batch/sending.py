@@ -55,18 +55,19 @@ class BatchInput(Struct):
 
     taken: list[RequestName] = field(default_factory=list)
     erased: list[RequestName] = field(default_factory=list)
-    """Requests whose question was erased; no batch will hold them."""
+    """Requests whose question was erased; no batch will contain them."""
     incomplete: dict[int, PackPrompt] = field(default_factory=dict)
-    """Prompts with a text that is no longer stored, those pieces without a kind: to be planned
+    """Prompts with a text that is no longer stored; such pieces have no kind. To be planned
     again."""
     repeats: int = 0
     """Requests taken beyond the first of their pack."""
     bytes: int = 0
     input_tokens: int = 0
     most_usd: Decimal | None = Decimal(0)
-    """Their maximum cost; None: unpriced."""
+    """Their maximum cost; None if unpriced."""
     limit: str = ""
-    """The limit that the next request would exceed: `requests`, `bytes`, `dollars`; empty: none."""
+    """The limit that the next request would exceed: `requests`, `bytes` or `dollars`; empty if
+    none."""
 
     def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
         """Return the limit that another request would exceed; empty: none.

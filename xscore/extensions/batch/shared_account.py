@@ -50,20 +50,20 @@ class AskListReport(Struct, frozen=True, kw_only=True):
     """The report of a run; `together` in its JSON."""
 
     id: str
-    """`a_…`: the ledger id of shared calls; empty: none."""
+    """The ledger id of shared calls, `a_…`; empty if there were none."""
     questions: int
     asked: int
     questions_a_call: int
     ended: str
-    """Why not all were asked: `interrupted`, `provider`, `store`; empty: all were."""
+    """Why not all were asked: `interrupted`, `provider` or `store`; empty if all were."""
     judged_together: int
     shared: StageUsage
     took: JudgingTotals
-    """All judging: shared, and for single questions."""
+    """Cost of all judging: shared, and for single questions."""
     alone: JudgingTotals
-    """The cost of one question a call, without a prefix cache."""
+    """The cost at one question a call, without a prefix cache."""
     alone_at_best_usd: Decimal | None
-    """The same if rubric and pack came from the host's prefix cache for every question but the
+    """That cost if rubric and pack came from the host's prefix cache for every question but the
     first."""
     saved: JudgingTotals
     """`alone` minus `took`, in dollars by the cheaper separate way; negative if sharing cost
@@ -80,7 +80,8 @@ class SeparatePromptsCost(Struct):
     prices: PriceList = PriceList()
     alone: StageUsage = StageUsage()
     at_best_usd: Decimal | None = Decimal(0)
-    """With the prefix cached for every question but the first."""
+    """The cost at one question a call with the prefix cached for every question but the
+    first."""
 
     def add(self, request: Request, usage: Usage, alone: Sequence[int]) -> None:
         """Add one answered shared prompt. alone: input tokens of the separate prompts."""

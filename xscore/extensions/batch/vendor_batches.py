@@ -58,7 +58,7 @@ from xscore.providers.wire import WireProvider
 from xscore.records.calls import Request
 
 READ_BYTES = 1 << 16
-"""Sent at a time."""
+"""Bytes sent at a time."""
 BEFORE, BETWEEN, AFTER = b'{"requests":[', b",", b"]}"
 CLOCK_DIFFERENCE_S = 3_600.0
 """How far the vendor's clock may be behind ours before a batch is no longer found."""
@@ -158,7 +158,7 @@ def _created_at(entry: Mapping[str, Any]) -> float:
 ENDPOINT = "/v1/chat/completions"
 INPUT_KEPT_S = 3 * 86_400
 MARK_KEY = "xscore"
-"""Under which a batch's metadata holds our mark."""
+"""Key under which a batch's metadata holds our mark."""
 OPENAI_STATES = {
     "cancelling": VendorBatchState.CANCELLING,
     "completed": VendorBatchState.ENDED,
@@ -184,7 +184,7 @@ PROBLEMS = {
     "billing_hard_limit_reached": "the account has reached its spending limit",
     "insufficient_quota": "the account has reached its spending limit",
 }
-"""Code of a failed batch -> why, in our words."""
+"""Code of a failed batch -> the reason in our words."""
 
 
 class OpenAIBatches(BatchHost):

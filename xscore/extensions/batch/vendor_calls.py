@@ -59,11 +59,11 @@ LOOK_TIMEOUT_S = 30.0
 """Deadline of reading a status or a page of a list, and of the next bytes of a stream."""
 CREATE_TIMEOUT_S = 120.0
 SLOWEST_BYTES_S = 64 * 1024
-"""A slower upload is given up."""
+"""Slowest upload, in bytes a second; a slower one is given up."""
 ATTEMPTS = 4
-"""For requests that only read."""
+"""Attempts of a request that only reads."""
 LINE_BYTES = 16 * MIB
-"""Longest line of results; a longer one is not read."""
+"""Longest line of results that is read."""
 RESULT_TOKENS = 8_192
 """Tokens allowed per result on average; they bound the size of the whole stream."""
 PAGES = 1_000

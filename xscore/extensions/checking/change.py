@@ -27,7 +27,7 @@ from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.store.redaction import is_safe_name, is_secret_file
 
 UNCOMMITTED = "HEAD"
-"""The revision that stands for what is not committed."""
+"""The name of what is not committed, in place of a revision."""
 MOST_MESSAGES = 200
 MOST_NEW_FILES = 200
 MAX_NEW_FILE_BYTES = 200_000

@@ -37,7 +37,7 @@ MOST_UNTRUE = 50
 """Stale documents and decisions that are listed."""
 MOST_NEAREST = 20
 FEW_COMMITS = 100
-"""Fewer in a shallow clone are worth a word."""
+"""A shallow clone with fewer commits is mentioned."""
 LONGEST_REASON = 200
 _TRAILER = re.compile(
     r"^[ \t]*xscore-check:[ \t]*ok\b[ \t,:-]*(.*)$", re.IGNORECASE | re.MULTILINE

@@ -24,7 +24,7 @@ MOST_SPANS = 1_000
 """Changed places of one file."""
 LONGEST_LINE = 400
 MAX_PATCH_CHARS = 100_000
-"""Of the diff that a model may be shown, which is cut again."""
+"""Longest diff that a model may be shown; it is cut again."""
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _GIT_HEAD = "diff --git "
 _PREFIX = re.compile(r"(?:[abciow12]/)")

@@ -28,7 +28,7 @@ from xscore.store.index_rows import indexed_files
 from xscore.store.store import Store
 
 Figures = tuple[float, ...]
-"""Those of one file, in the order of `FIGURES`."""
+"""The figures of one file, in the order of `FIGURES`."""
 
 FIGURES = (
     "together",
@@ -66,12 +66,12 @@ class Situation(Struct, frozen=True):
     """What holds for a change as a whole."""
 
     files: int
-    """That it changes."""
+    """Files that it changes."""
     candidates: int
     commits: int
     """Past commits that were learned from."""
     companion_commits: int
-    """Most past commits of a changed file."""
+    """The number of past commits of the changed file that has most."""
     best_together: float
     """Largest share of co-change of any file."""
     most_words: float
@@ -83,7 +83,8 @@ class Situation(Struct, frozen=True):
     more_with_all: float
     """Log odds that a past commit of all changed files had another file, too."""
     more_with_half: float
-    """The same of past commits of at least half of them."""
+    """Log odds that a past commit of at least half of the changed files had another file,
+    too."""
     more_of_size: float
     """Log odds that a past commit had more files, not as many."""
 

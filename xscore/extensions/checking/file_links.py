@@ -23,23 +23,23 @@ class LinkedFile(Struct):
     """How a file is linked to a change, in numbers of edges."""
 
     tests: int = 0
-    """Its tests run a touched entity."""
+    """Edges from its tests to a touched entity that they run."""
     tested: int = 0
-    """A touched test runs an entity of it."""
+    """Edges from a touched test to an entity of it."""
     calls: int = 0
-    """It calls a touched entity."""
+    """Its calls of a touched entity."""
     called: int = 0
-    """A touched entity calls it."""
+    """Calls of its entities by a touched one."""
     names: int = 0
-    """It names a touched entity, as a document does."""
+    """Its mentions of a touched entity, as in a document."""
     named: int = 0
     imports: int = 0
-    """It imports a changed file."""
+    """Its imports of a changed file."""
     imported: int = 0
     near: int = 0
-    """Any other link to a changed file."""
+    """All other edges to a changed file."""
     of_entity: str = ""
-    """The touched entity of the first of these links."""
+    """The touched entity of the first of these edges."""
 
 
 def linked_files(

@@ -68,9 +68,9 @@ class NameLikeness(Struct, frozen=True):
     """How a file's name is like those of a change: 0..1 each, of the nearest changed file."""
 
     of_name: float = 0.0
-    """Words in common of the file names, over all of both; 1 where they say the same."""
+    """Words that the file names share, over all words of both; 1 where they say the same."""
     of_path: float = 0.0
-    """The same with the folders."""
+    """The same figure for the whole paths."""
     nearest: str = ""
     """The changed file with the nearest name."""
 

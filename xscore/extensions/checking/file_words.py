@@ -21,7 +21,7 @@ from xscore.store.term_vectors import FILE, NAME, query_terms, term_vector
 SATURATION = 1.2
 LENGTH_WEIGHT = 0.75
 MOST_CHARS = 300_000
-"""Of the changed lines that are read for words."""
+"""Most characters of the changed lines that are read for words."""
 MOST_TERMS = 2_000
 SHOWN_WORDS = 4
 SHOWN_FILES = 50
@@ -32,13 +32,13 @@ class WordsOfFiles(Struct, frozen=True):
     """Evidence of words, by path; a file that shares no word is missing."""
 
     amounts: Mapping[str, float]
-    """BM25 of the changed lines."""
+    """BM25 of each file for the changed lines."""
     amounts_removed: Mapping[str, float]
-    """The same of the removed lines alone."""
+    """BM25 of each file for the removed lines alone."""
     rarest: Mapping[str, float]
-    """The highest idf of a shared term, over that of a term that one file has: 0..1."""
+    """The highest idf of a shared term, divided by that of a term that one file has: 0..1."""
     shared: Mapping[str, Sequence[str]]
-    """The telling words that a file shares; of the best files alone."""
+    """The telling words that a file shares; for the best files only."""
 
 
 def weigh_files(

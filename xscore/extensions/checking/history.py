@@ -25,7 +25,7 @@ MOST_COMMITS = 2_000
 LARGEST_COMMIT = 30
 """Files of the largest commit that is learned from."""
 LATELY = 100
-"""How many of the newest commits are recent."""
+"""How many of the newest commits count as recent."""
 HALVED_AFTER = 200
 """Commits after which one weighs half in `recent`."""
 PRIOR_WEIGHT = 1.0
@@ -39,7 +39,7 @@ class CommitHistory(Struct, frozen=True):
     base: str = ""
     commits: tuple[PastCommit, ...] = ()
     read: int = 0
-    """How many git listed."""
+    """Number of commits that git listed."""
 
 
 class TogetherFigures(Struct, frozen=True):
@@ -50,15 +50,15 @@ class TogetherFigures(Struct, frozen=True):
     mean: float = 0.0
     """The same share on average."""
     recent: float = 0.0
-    """The largest share where a commit weighs half after 200 later ones."""
+    """The largest share if a commit weighs half after 200 later ones."""
     commits: int = 0
     """How many commits touched it and a changed file."""
     companion: str = ""
     """The changed file of the largest share."""
     companion_commits: int = 0
-    """Commits of that companion."""
+    """Number of commits that touched the companion."""
     companion_together: int = 0
-    """Those that touched both."""
+    """Number of commits that touched both."""
 
 
 class _Weight(NamedTuple):
@@ -77,15 +77,15 @@ class Completeness(Struct, frozen=True):
     """How past commits like the change went on: numbers of commits."""
 
     with_all: int = 0
-    """That touched every changed file."""
+    """Commits that touched every changed file."""
     with_all_alone: int = 0
-    """And no other file."""
+    """Commits that touched every changed file and no other."""
     with_half: int = 0
-    """That touched at least half of them."""
+    """Commits that touched at least half of the changed files."""
     with_half_alone: int = 0
-    """And no file beside the changed ones."""
+    """Commits that touched at least half of the changed files and no other."""
     larger: int = 0
-    """Of more files than the change."""
+    """Commits of more files than the change."""
     as_large: int = 0
 
 
@@ -93,7 +93,7 @@ class HistoryFigures(Struct, frozen=True):
     """What the history says about a change."""
 
     together: Mapping[str, TogetherFigures] = {}
-    """By path; a file that never changed with one of the change is missing."""
+    """Figures by path; a file that never changed with one of the change is missing."""
     often: Mapping[str, float] = {}
     """Share of the commits that touched a file, by path."""
     lately: Mapping[str, int] = {}
@@ -101,7 +101,8 @@ class HistoryFigures(Struct, frozen=True):
     last: Mapping[str, int] = {}
     """How many commits came after the last that touched it."""
     folders: Mapping[str, float] = {}
-    """Largest share of a changed file's weighted commits that touched a folder too, by folder."""
+    """Largest share, by folder, of a changed file's weighted commits that touched the folder
+    too."""
     commits: int = 0
     completeness: Completeness = Completeness()
 

@@ -71,7 +71,7 @@ TELLING = (
     "more_with_half",
     "more_of_size",
 )
-"""What the second model weighs, of a list as a whole."""
+"""What the second model weighs: figures of a list as a whole."""
 
 
 class OrderWeights(Struct, frozen=True):
@@ -80,9 +80,9 @@ class OrderWeights(Struct, frozen=True):
     order: LinearModel
     missing: LinearModel
     speaks_from: float
-    """Probability that something is missing from which the check says so."""
+    """Lowest probability that something is missing at which the check says so."""
     lists_from: float
-    """Score from which a file is listed."""
+    """Lowest score at which a file is listed."""
 
 
 def read_weights() -> OrderWeights:

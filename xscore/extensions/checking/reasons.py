@@ -7,9 +7,9 @@ from xscore.extensions.checking.file_links import LinkedFile
 from xscore.platform.text import counted
 
 LEAST_TOGETHER = 2
-"""Commits in common from which history is named as a reason."""
+"""Fewest commits in common for which history is named as a reason."""
 LIKE_NAME = 0.5
-"""Likeness of names from which it is named."""
+"""Least likeness of names for which it is named as a reason."""
 MOST_REASONS = 3
 
 

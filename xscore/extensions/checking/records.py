@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 LineSpan = tuple[int, int]
-"""First and last line, from 1."""
+"""First and last line, counted from 1."""
 
 
 class ChangeStatus(StrEnum):
@@ -26,12 +26,12 @@ class FileChange(Struct, frozen=True, kw_only=True):
     """One file of a change."""
 
     path: str
-    """Its name after the change; of a deleted file the one before."""
+    """Path after the change; for a deleted file, the one before."""
     status: ChangeStatus = ChangeStatus.MODIFIED
     before: str = ""
     """The old name of a renamed file."""
     added: tuple[str, ...] = ()
-    """Lines that are new, as far as they are read."""
+    """New lines, as far as they are read."""
     removed: tuple[str, ...] = ()
     spans: tuple[LineSpan, ...] = ()
     """Changed lines as they are numbered after the change."""
@@ -42,13 +42,13 @@ class Change(Struct, frozen=True, kw_only=True):
 
     files: tuple[FileChange, ...]
     base: str = ""
-    """The commit that it is made upon; history is read from there. Empty: there is no git."""
+    """The commit that it is made upon, from which history is read; empty: there is no git."""
     messages: tuple[str, ...] = ()
     """Messages of the commits that it consists of."""
     left_out: int = 0
     """Files of the diff whose names lead out of the root, or cannot be read."""
     patch: str = ""
-    """The diff as it was read, for a model judge; cut, and not redacted yet."""
+    """The diff as it was read, for a model judge; shortened, and not redacted yet."""
 
     @property
     def paths(self) -> frozenset[str]:
@@ -63,7 +63,7 @@ class FindingKind(StrEnum):
     """What is wrong, most urgent first."""
 
     DOCUMENT = "stale-document"
-    """It names something that the change removes."""
+    """A document names something that the change removes."""
     DECISION = "stale-decision"
     """A stated memory whose cited code the change alters, or that names what it removes."""
     CONTRADICTED = "contradicted"
@@ -73,7 +73,7 @@ class FindingKind(StrEnum):
     FILE = "missing-file"
     """Another file that would have changed."""
     DUPLICATED = "duplicated"
-    """A model says that it does already what the change adds."""
+    """A model says that existing code already does what the change adds."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -81,14 +81,14 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     kind: FindingKind
     path: str = ""
-    """A file; empty for a stated memory."""
+    """Path of a file; empty for a stated memory."""
     line: int = 0
-    """Where in the file; 0: the file as a whole."""
+    """Line of the file; 0 for the file as a whole."""
     memory_id: str = ""
     title: str = ""
-    """Of a stated memory."""
+    """Title of a stated memory."""
     score: float
-    """0..1: how likely it is that it must change."""
+    """How likely it is that it must change, 0..1."""
     reasons: tuple[str, ...] = ()
 
 
@@ -100,9 +100,9 @@ class ModelVerdict(Struct, frozen=True, kw_only=True):
     likely: tuple[Finding, ...] = ()
     """What is missing, best first."""
     judge: str = ""
-    """Empty: nothing was judged."""
+    """The model that judged; empty: nothing was judged."""
     shown: frozenset[str] = frozenset()
-    """The files whose memories it was shown."""
+    """The files whose memories the judge was shown."""
     turn_id: str = ""
     cost_usd: Decimal | None = Decimal(0)
     is_interrupted: bool = False
@@ -129,7 +129,7 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     """Stale decisions and documents first, then by score."""
     nearest: tuple[NearFile, ...] = ()
-    """The files that would most likely have changed too, also where nothing seems missing."""
+    """The files that would most likely have changed too, even where nothing seems missing."""
     changed_files: int
     left_out: int = 0
     silenced: str = ""
@@ -139,9 +139,9 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     judge: str = ""
     """The model that judged; empty: none did."""
     turn_id: str = ""
-    """Of its turn, in the history and the ledger; empty: nothing was judged."""
+    """Id of the turn in the history and the ledger; empty: nothing was judged."""
     cost_usd: Decimal | None = Decimal(0)
-    """None: unpriced."""
+    """Dollars spent; None: unpriced."""
     is_interrupted: bool = False
-    """Ctrl-C came while the model judged."""
+    """Whether Ctrl-C came while the model judged."""
     warnings: tuple[str, ...] = ()

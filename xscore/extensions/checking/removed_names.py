@@ -29,7 +29,8 @@ MOST_NAMES = 400
 MOST_DOCUMENTS = 2_000
 MAX_DOCUMENT_BYTES = 400_000
 MOST_TEXTS = 60
-"""Memories that are read to see whether a name is still there; one in more is alive."""
+"""Most memories that are read to see whether a name is still there; a name in more of them
+is."""
 SHORTEST = 5
 _WORD = re.compile(r"--[a-z][a-z0-9]*(?:-[a-z0-9]+)+|[A-Za-z_]\w{2,63}")
 _COMPOUND = re.compile(r"--.*|_*[A-Za-z0-9]+_\w+|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*")
@@ -47,7 +48,7 @@ _RECORD = re.compile(
     r"|upgrading|migrat\w*|blog)(?:[./_-]|$)",
     re.IGNORECASE,
 )
-"""What records the past, and so may name what is gone."""
+"""Matches paths of files that record the past, and so may name what is gone."""
 
 
 class RemovedNames(Struct, frozen=True):
@@ -72,7 +73,7 @@ class NameMention(Struct, frozen=True):
     line: int
     name: str
     came_from: str
-    """The file that had the name; of a file, its new path or empty."""
+    """The file that had the name; for a file, its new path or empty."""
     is_path: bool
 
 

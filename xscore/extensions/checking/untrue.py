@@ -24,9 +24,9 @@ from xscore.store.lookup import MemoryFilter, filter_memories
 from xscore.store.store import Store
 
 NAMED_SCORE = 0.95
-"""Of a document or a memory with a name that is gone."""
+"""Score of a document or a memory that names something that is gone."""
 CITED_SCORE = 0.9
-"""Of a memory whose cited code has changed: what it says may hold still."""
+"""Score of a memory whose cited code has changed: what it says may still hold."""
 MOST_NAMES_SHOWN = 3
 _RECORDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE})
 """Kinds that tell what happened: they are not untrue afterwards."""

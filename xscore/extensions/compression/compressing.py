@@ -38,10 +38,10 @@ from xscore.store.compressed_sessions import (
 from xscore.store.store import Store
 
 TARGET_SHARE = 2
-"""A session that is due is brought to the context divided by this, so that it is not due again at
-once."""
+"""A session that is due is brought to its model's context divided by this, so that it is not
+due again at once."""
 SUMMARY_SHARE = 10
-"""The budget divided by this is left for summaries."""
+"""Divisor of the budget for the part that is left for summaries."""
 _UNLIMITED = 1 << 62
 
 
@@ -56,17 +56,17 @@ class CompressionReport(Struct, frozen=True, kw_only=True):
     session_tokens: int
     """Estimated tokens of the session as it was."""
     context_tokens: int
-    """Of the model that it is measured against."""
+    """Context of the model that the session is measured against."""
     due: bool
-    """Whether the session takes 70 % of that or more."""
+    """Whether the session takes 70 % of the context or more."""
     budget: int
     """Tokens that the text may take; 0: it is not due, so nothing was pushed down."""
     tokens: int
-    """Of the text."""
+    """Estimated tokens of the text."""
     fits: bool
-    """False: what is kept word for word is alone larger than the budget."""
+    """Whether it fits; if not, what is kept word for word is alone larger than the budget."""
     tiers: dict[str, int]
-    """Turns by tier."""
+    """Number of turns by tier."""
     summaries: int = 0
     calls: int = 0
     cost_usd: Decimal | None = Decimal(0)

@@ -26,7 +26,7 @@ from xscore.store.session_summary import open_items
 MAX_BYTES = 2_000
 REQUEST_CHARS = 600
 SHORT_REQUEST_CHARS = 40
-"""A shorter one, such as `yes, go on`, does not say what to do."""
+"""Shortest request that says what to do; a shorter one is like `yes, go on`."""
 LINE_CHARS = 200
 MOST_ATTEMPTS = 6
 MOST_FILES = 8
@@ -49,7 +49,7 @@ class FailedAttempt(Struct, frozen=True):
 
     command: str
     error: str
-    """Its first and last line of error."""
+    """The first and last line of the error."""
     is_open: bool
     """Whether it has not passed since."""
 
@@ -61,16 +61,16 @@ class Frontier(Struct, frozen=True, kw_only=True):
     """The user's last words, whole."""
     request_turn: int = 0
     task: str = ""
-    """The user's words before, where the last ones only say to go on."""
+    """The user's earlier words, where the last ones only say to go on."""
     memory_id: str = ""
-    """Of the exchange of the last request, if that is imported."""
+    """Memory of the exchange of the last request, if that is imported."""
     doing: str = ""
     """The agent's last words."""
     open_ends: tuple[str, ...] = ()
     attempts: tuple[FailedAttempt, ...] = ()
-    """Those that still fail first, then the latest first."""
+    """Failed attempts: first those that still fail, then the others, the latest first."""
     files: tuple[str, ...] = ()
-    """Changed ones, the latest first; then those that were only read."""
+    """Changed files, the latest first, then those that were only read."""
     commands: tuple[str, ...] = ()
     """Commands that check the work and passed, the latest first."""
 

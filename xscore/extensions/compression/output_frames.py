@@ -18,34 +18,35 @@ from xscore.store.redaction import redact
 
 WHOLE_LINES = 12
 WHOLE_CHARS = 800
-"""Output within both is kept as it is."""
+"""Longest output that is kept as it is; it must be within both limits."""
 FIRST_LINES = 2
 LAST_LINES = 3
 MOST_ERROR_LINES = 6
-"""Half of them the first, half the last: compilers name the cause first, test runners last."""
+"""Most lines of errors, half from the start and half from the end: compilers name the cause
+first, test runners last."""
 LINE_CHARS = 240
 _SECRET_CHARS = 2_000
-"""How far behind a cut a secret on the same line may end."""
+"""How far after a cut a secret on the same line may end."""
 MAX_OUTPUT_CHARS = 2_000_000
-"""Of a longer output, the start and the end are read."""
+"""Longest output that is read whole; of a longer one, the start and the end are read."""
 _ERROR = re.compile(
     r"error|exception|traceback|\bfail(?:ed|ure|s)?\b|panic|fatal|not found|undefined|cannot"
     r"|denied|refused|timed out|assert|\bE  +",
     re.IGNORECASE,
 )
 _NO_ERROR = re.compile(r"\b(?:0|no) (?:errors?|fail(?:ed|ures?))\b|errors?: 0\b", re.IGNORECASE)
-"""Summaries that name errors to say that there are none."""
+"""Matches summaries that name errors only to say that there are none."""
 
 
 class OutputFrame(Struct, frozen=True):
     """What is kept of an output."""
 
     lines: tuple[str, ...] = ()
-    """In order, with a line for each gap; redacted."""
+    """Lines in order, with one for each gap; redacted."""
     errors: tuple[str, ...] = ()
-    """Those that tell of an error; if none does and the call failed, the last line."""
+    """Lines that tell of an error; if none does and the call failed, the last line."""
     left_out: int = 0
-    """Lines that are not in it."""
+    """Number of lines that are not in the frame."""
 
 
 def frame_output(output: str, *, failed: bool, allow_pii: bool) -> OutputFrame:

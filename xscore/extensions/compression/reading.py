@@ -33,9 +33,9 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import RepositoryRoot
 
 _META_BYTES = 2_000
-"""Where a rollout names itself."""
+"""How much of the start of a rollout is read for its name."""
 TAIL_BYTES = 8 << 20
-"""About a quarter of a second."""
+"""How much of the end of a longer log is read: about a quarter of a second."""
 
 
 class SessionLog(Struct, frozen=True):
@@ -59,7 +59,8 @@ class SessionReading(Struct, frozen=True):
 
     session: AgentSession
     problem: str = ""
-    """The first line that could not be read, and why; empty: all could. The others were read."""
+    """The first line that could not be read, and why; empty if all could. The others were
+    read."""
 
 
 def read_session(

@@ -35,22 +35,23 @@ from xscore.prompts.injected_text import cleaned_text, spoken_text, without_reca
 from xscore.store.imported_memories import imported_exchange_id
 
 COMMAND_CHARS = 400
-"""A longer command, such as a script in a here-document, keeps its start and its end."""
+"""Longest command kept whole. A longer one, such as a script in a here-document, keeps its
+start and its end."""
 NAMED_CHARS = 4_000
-"""Of it, the names in this many characters are kept beside."""
+"""How much of a longer command is searched for names, which are kept too."""
 SUBJECT_CHARS = 160
 MOST_CALLS = 12
-"""Calls of one turn."""
+"""Most calls kept of one turn."""
 _EXIT_CODE = r"\b[Ee]xit(?:ed with)? (?:code|status):? (-?\d{1,10})"
 _EXIT_CODE_CHARS = 200
-"""Where in an output an exit code is looked for."""
+"""How much of an output is searched for an exit code."""
 _PATHS = ("file_path", "notebook_path", "path", "absolute_path")
 _SUBJECTS = ("pattern", "query", "url", "description", "prompt", "skill")
 _DONE = frozenset({"completed", "done", "deleted", "cancelled"})
 _LISTS = {"TodoWrite": ("todos", "content"), "update_plan": ("plan", "step")}
 """Tools that write the agent's whole list of what to do: the list's field, and an item's text."""
 _THEIR_WORDS = "the user said:"
-"""In a refused call, the user's words follow."""
+"""What precedes the user's words in a refused call."""
 
 
 class _CallDraft(Struct):
@@ -83,7 +84,7 @@ class TurnRecorder(SessionReader):
         self.turns: list[SessionTurn] = []
         self.session: str = ""
         self.changed: dict[str, None] = {}
-        """The latest last."""
+        """Files that were changed, the latest last."""
         self.items: dict[str, OpenItem] = {}
 
     def ask(self, text: str, *, identity: str, session: str, at: float, cwd: str) -> bool:
@@ -270,7 +271,7 @@ RECORDERS: Mapping[str, type[TurnRecorder]] = {
     recorder.origin: recorder
     for recorder in (ClaudeCodeSession, CodexSession, AiderSession, ClineSession)
 }
-"""By the name of the format."""
+"""Recorder by the name of the format."""
 
 
 def recorder_of(

@@ -25,7 +25,7 @@ class CallOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     REFUSED = "refused"
-    """The user did not allow it."""
+    """The user did not allow the call."""
     UNKNOWN = "unknown"
 
 
@@ -33,7 +33,7 @@ class LoggedCall(Struct, frozen=True, kw_only=True):
     """One call of a tool."""
 
     tool: str
-    """The agent's name for it; empty: a shell command."""
+    """The agent's name for the tool; empty: a shell command."""
     subject: str
     """The command, or what else the tool was given, in one line."""
     names: tuple[str, ...] = ()
@@ -42,11 +42,12 @@ class LoggedCall(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     frame: OutputFrame = OutputFrame()
     output: str = ""
-    """The output as it was, where it was asked for."""
+    """The whole output, where it was asked for."""
     answers_by_failing: bool = False
-    """Such as `grep`: finding nothing is not a failed attempt."""
+    """Whether the command answers by failing, as `grep` does: finding nothing is not a failed
+    attempt."""
     path: str = ""
-    """The file that it read or changed."""
+    """The file that the call read or changed."""
 
     @property
     def is_failed_attempt(self) -> bool:
@@ -59,14 +60,14 @@ class SessionTurn(Struct, frozen=True, kw_only=True):
     """What one side said, and the calls after it."""
 
     number: int
-    """From 1, in the order of the log."""
+    """Number of the turn from 1, in the order of the log."""
     speaker: Speaker
     words: str
     calls: tuple[LoggedCall, ...] = ()
     memory_id: str = ""
-    """Of its exchange, if that is imported."""
+    """Memory of its exchange, if that is imported."""
     tokens: int = 0
-    """Estimated, of the words and the whole outputs."""
+    """Estimated tokens of the words and the whole outputs."""
 
 
 class OpenItem(Struct, frozen=True):
@@ -81,16 +82,16 @@ class AgentSession(Struct, frozen=True, kw_only=True):
 
     origin: str
     session: str
-    """The agent's name for it."""
+    """The agent's name for the session."""
     path: str
-    """Of its log, with `~` for the home folder."""
+    """Path of the log, with `~` for the home folder."""
     turns: tuple[SessionTurn, ...]
     changed: tuple[str, ...] = ()
     """Files that the agent changed, the latest last."""
     items: tuple[OpenItem, ...] = ()
     """The agent's list of what to do, as it last was."""
     tokens: int = 0
-    """Of all turns."""
+    """Tokens of all turns."""
     is_tail: bool = False
     """Whether the log was too long, and only its end was read."""
 

@@ -37,16 +37,16 @@ from xscore.store.personal_data import redact_said
 from xscore.store.store import Store
 
 BLOCK_CHARS = 24_000
-"""Of the agent's words, of one call."""
+"""Most characters taken of the agent's words, and of one call."""
 LEAST_CHARS = 600
-"""Fewer are not worth a call."""
+"""Fewest characters that are worth a call."""
 MOST_SENTENCES = 8
 SENTENCE_CHARS = 400
 OUTPUT_TOKENS = 700
 NONSENSE_IN_A_ROW = 2
 """Stop calling after this many replies of which nothing can be kept."""
 _WORDS_BORNE_OUT = 0.6
-"""Share of a sentence's longer words that its source must hold."""
+"""Share of a sentence's longer words that its source must contain."""
 PROMPT_VERSION = "1"
 _SYSTEM = (
     "You are given what a coding agent said during part of a session, oldest first. Say what was"
@@ -71,12 +71,12 @@ class WrittenSummaries(Struct, frozen=True):
     """What came of it."""
 
     summaries: tuple[TurnSummary, ...] = ()
-    """In the order of the turns."""
+    """Summaries in the order of the turns."""
     calls: int = 0
     cost_usd: Decimal | None = Decimal(0)
-    """None: the model has no known price."""
+    """Dollars spent; None: the model has no known price."""
     problem: str = ""
-    """Why it ended early."""
+    """Why summarizing ended early."""
 
 
 def summary_blocks(session: AgentSession, pushed: int) -> list[SummaryBlock]:

@@ -22,7 +22,7 @@ from xscore.platform import tokens
 from xscore.platform.text_names import names_in, names_of_all
 
 GATE = Fraction(7, 10)
-"""Of a model's context: from here on a session is to be compressed."""
+"""Share of a model's context from which on a session is to be compressed."""
 
 
 class Tier(StrEnum):
@@ -38,18 +38,18 @@ SHARES = {
     Tier.TOPICS: Fraction(3, 10),
     Tier.BULKS: Fraction(2, 10),
 }
-"""Of the budget."""
+"""Share of the budget for each tier."""
 
 
 class TierPlan(Struct, frozen=True):
     """How many of the oldest turns were pushed how far."""
 
     kept_only: int = 0
-    """Those of which only what is kept word for word is left."""
+    """How many of the oldest turns have lost all but what is kept word for word."""
     bulks: int = 0
-    """Those in Bulks; the ones before are among them."""
+    """How many are in Bulks, the ones before included."""
     topics: int = 0
-    """Those in Topics or Bulks."""
+    """How many are in Topics or Bulks."""
 
     def place(self, turn: int) -> tuple[Tier, Level]:
         """Return the tier and the level of a turn, by its place from 0."""
@@ -73,7 +73,7 @@ class TieredSession(Struct, frozen=True, kw_only=True):
     """Paths and identifiers that are in no text."""
     plan: TierPlan
     tokens: int
-    """At most; of the texts and the index."""
+    """Most tokens that the texts and the index take."""
     steps: int
 
 
@@ -124,7 +124,7 @@ class _Tiers:
         """Names and commands in each turn's text."""
         self._commands = dict.fromkeys(_commands_of(session.turns))
         self._holders = Counter[str]()
-        """How many texts hold a name or command."""
+        """Name or command -> how many texts hold it."""
         self._index: set[str] = set()
         self.tokens: dict[Tier, int] = dict.fromkeys(Tier, 0)
         self._items = [_items_of(turn) for turn in session.turns]

@@ -26,7 +26,7 @@ SENTENCE_CHARS = 300
 FIRST_SENTENCE_CHARS = 160
 MOST_SENTENCES = 6
 FOLDED_CHARS = 120
-"""Shorter repeats are written again: a reference would be as long."""
+"""Shortest repeat that is replaced by a reference, which would be as long as a shorter one."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\[(])|\n+")
 _TELLING = re.compile(
     r"\b(?:because|decided|instead|root cause|the (?:problem|issue|bug|fix|reason)|turns out"
@@ -53,7 +53,7 @@ class Repeats(Struct, frozen=True):
     frames: Mapping[tuple[int, int], int] = {}
     """(turn, call) -> the later turn in which the same call returned the same."""
     attempts: frozenset[tuple[int, int]] = frozenset()
-    """(turn, call): a failed attempt that a later turn repeats."""
+    """(turn, call) of each failed attempt that a later turn repeats."""
 
 
 def find_repeats(session: AgentSession) -> Repeats:

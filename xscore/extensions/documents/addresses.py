@@ -41,13 +41,15 @@ _NEVER = tuple(
         "fd00:ec2::254/128",
     )
 )
-"""Networks that no setting opens: this host, the link, groups, where clouds keep credentials."""
+"""Networks that no setting opens: this host, the link, multicast, and where clouds keep
+credentials."""
 _GLOBAL_UNICAST = ip_network("2000::/3")
-"""All of IPv6 that anybody was given; the standard library takes the rest for public."""
+"""The part of IPv6 that has been assigned; the standard library takes the rest for public."""
 _NOT_PUBLIC = tuple(
     ip_network(network) for network in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")
 )
-"""What the standard library takes for public as well: of protocols, and of documentation."""
+"""Networks of protocols and of documentation, which the standard library takes for public as
+well."""
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 

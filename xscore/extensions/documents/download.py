@@ -52,7 +52,7 @@ class Download(Struct, frozen=True, kw_only=True):
     """What a host sent."""
 
     address: str
-    """Where it came from at last."""
+    """The address that it came from after redirects."""
     data: bytes = b""
     content_type: str = ""
     etag: str = ""

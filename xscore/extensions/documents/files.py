@@ -20,14 +20,15 @@ _REFUSALS = {
     "outside": ("it leads out of the repository", "Name the file at its real place."),
     "not_a_file": ("it is not a regular file", "Name a file."),
 }
-"""Reason and hint, by what `platform.files` says."""
+"""Reason and hint for each refusal of `platform.files`."""
 
 
 class DocumentFile(Struct, frozen=True):
     """A file that holds a document."""
 
     place: str
-    """Relative to the root of the repository, or absolute, with `~` for the home folder."""
+    """Path relative to the root of the repository, or absolute, with `~` for the home
+    folder."""
     data: bytes
     size: int
     mtime_ns: int

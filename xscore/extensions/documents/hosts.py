@@ -17,7 +17,7 @@ from xscore.settings import DocumentSettings
 SCHEME = "https"
 _WHOLE_ADDRESS = "Give a whole address, such as https://example.com/page."
 _RAW_BYTE = re.compile("[\udc80-\udcff]")
-"""A byte of a header that is not UTF-8, as Python reads it."""
+"""Matches a byte of a header that is not UTF-8, as Python reads it."""
 
 
 def checked_address(source: str, settings: DocumentSettings) -> str:

@@ -31,7 +31,7 @@ from xscore.store.store import Store
 
 IMPORTED_FROM = "document"
 CONFIDENCE = 0.8
-"""Of what a page says: less than of code, which is what it is."""
+"""Confidence of what a page says: lower than that of code, which is what it is."""
 
 
 class FetchedDocument(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class KeptDocument(Struct, frozen=True, kw_only=True):
     note: str = ""
     fetched_at: float = 0.0
     is_unchanged: bool = False
-    """Whether the host or the file said that nothing is new."""
+    """Whether the host or the file said that it has not changed."""
 
 
 def keep_document(store: Store, fetched: FetchedDocument) -> KeptDocument:

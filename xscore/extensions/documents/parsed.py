@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
 MEMORY_BYTES = 640 << 20
-"""Memory of the process besides the files it maps."""
+"""Memory limit of the process, not counting the files it maps."""
 CPU_SECONDS = 25.0
 """CPU time after which the process is ended."""
 READING_SECONDS = 15.0
 """CPU time after which no further page is read: what was read is kept."""
 CLOCK_SECONDS = 90.0
-"""Time by the clock after which the process is ended, should it wait rather than work."""
+"""Elapsed time after which the process is ended, in case it waits rather than works."""
 MOST_PAGES = 3_000
 """Pages of a document that are read."""
 MOST_CHARS = 4_000_000
@@ -35,9 +35,9 @@ class ReadingJob(Struct, frozen=True, tag=True):
     data: bytes
     form: DocumentForm
     name: str
-    """Its title if it has none."""
+    """Title of the document if it has none."""
     charset: str = ""
-    """As its host gave it; empty: it gave none."""
+    """Charset that the host gave; empty if it gave none."""
 
 
 class RobotsJob(Struct, frozen=True, tag=True):
@@ -62,9 +62,9 @@ class ParsedDocument(Struct, frozen=True, kw_only=True):
     title: str = ""
     passages: tuple[Passage, ...] = ()
     note: str = ""
-    """What of it was not read."""
+    """What was not read of the document."""
     problem: str = ""
-    """Why nothing was."""
+    """Why nothing was read."""
     redacted: int = 0
     """Secrets that were replaced in the text."""
 

@@ -22,7 +22,7 @@ MARKDOWN_NAME = "document.md"
 WINDOW_LINES = 40
 LINE_CHARS = 100
 LONGEST_LINE = 2_000
-"""Of a table or of code; a longer one is cut into several."""
+"""Longest line of a table or of code; a longer one is split."""
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _WRAPPER = textwrap.TextWrapper(LINE_CHARS, break_long_words=False, break_on_hyphens=False)
@@ -34,7 +34,7 @@ class CutText(Struct, frozen=True, kw_only=True):
 
     passages: tuple[Passage, ...]
     note: str = ""
-    """What of it was not kept."""
+    """What was not kept of the document."""
     redacted: int = 0
 
 

@@ -254,4 +254,4 @@ _READERS: dict[str, Callable[[ReadingJob], ParsedDocument]] = {
     "text": _read_text,
 }
 _TEXT_NAMES: dict[str, str] = {"markdown": MARKDOWN_NAME, "text": "document.txt"}
-"""What decides how a text is cut: the ending of a name."""
+"""Kind of text -> a name whose ending decides how the text is split."""

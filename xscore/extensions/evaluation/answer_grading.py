@@ -35,7 +35,7 @@ class Better(StrEnum):
     WITH = "with"
     WITHOUT = "without"
     SAME = "same"
-    """Neither, or the two orders disagree."""
+    """Neither is better, or the two orders disagree."""
     UNREADABLE = "unreadable"
     """The model gave no reply that can be read."""
 
@@ -45,7 +45,7 @@ class Grade(Struct, frozen=True, kw_only=True):
 
     better: Better
     because: tuple[str, ...] = ()
-    """A reason an order, in the model's words."""
+    """A reason for each order, in the model's words."""
 
 
 class _Reply(Struct):

@@ -68,7 +68,7 @@ class Host(Struct, frozen=True):
     start_line: int
     end_line: int
     text: str
-    """The whole file."""
+    """The text of the whole file."""
 
 
 def choose_hosts(root: Path, candidates: Iterable[Candidate]) -> tuple[Host, ...]:

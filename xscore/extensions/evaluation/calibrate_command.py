@@ -46,7 +46,7 @@ from xscore.records.calibration import EVERY_KIND, Calibration
 from xscore.records.turn import Scope
 
 MINED = 120
-"""Cases that are taken from the history where no file is named."""
+"""Number of cases that are taken from the history where no file is named."""
 _SHARE = click.FloatRange(0, 1, min_open=True)
 
 
@@ -56,7 +56,7 @@ class CalibrationReport(Struct, frozen=True, kw_only=True):
     calibration: Calibration
     words_weight_before: float
     error_before: float | None
-    """The calibration error if the scores themselves are taken for shares."""
+    """The calibration error if the scores themselves are taken for probabilities."""
     evaluation: Evaluation
 
 

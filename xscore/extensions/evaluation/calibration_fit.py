@@ -27,14 +27,16 @@ from xscore.platform.hashing import digest
 from xscore.records.calibration import EVERY_KIND, ScoreMap
 
 FEWEST_POSITIVES = 30
-"""Needed memories below which nothing is fitted: a recall of .8 would be known to ± .15 at best."""
+"""Fewest needed memories for a fit: with fewer, a recall of .8 would be known to ± .15 at
+best."""
 FEWEST_OF_KIND = 30
-"""The same for a map of one kind."""
+"""Fewest needed memories of one kind for a map of its own."""
 FOLDS = 5
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Weights of words that are tried."""
 KEPT_PER_CASE = 200
-"""Best memories of a case that are looked at, and all gold; the others score next to nothing."""
+"""How many of the best memories of a case are looked at, with all gold; the others score next
+to nothing."""
 ERROR_OVER = 50
 """Best memories of a case over which the calibration error is measured."""
 BARS = 200
@@ -68,11 +70,11 @@ class CutFigures(Struct, frozen=True, kw_only=True):
     """What cuts keep of cases."""
 
     recalls: tuple[float, ...]
-    """Of each case that has gold."""
+    """Recall of each case that has gold."""
     repositories: tuple[str, ...]
-    """Of these cases."""
+    """Repository of each of these cases."""
     kept: tuple[int, ...]
-    """Memories kept, of every case."""
+    """Number of memories kept of every case."""
 
     @property
     def recall(self) -> float:
@@ -92,11 +94,11 @@ class CalibrationFit(Struct, frozen=True, kw_only=True):
     maps: Mapping[str, ScoreMap]
     cuts: Mapping[str, float]
     figures: CutFigures
-    """On left-out cases."""
+    """Figures on left-out cases."""
     interval: Interval | None
     error: float | None
     error_before: float | None
-    """The same error if the scores themselves are taken for shares."""
+    """The error if the scores themselves are taken for probabilities."""
 
     @property
     def recall(self) -> float:
@@ -163,8 +165,8 @@ class _HeldOutFigures(Struct):
     repositories: list[str] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     predicted: list[float] = field(default_factory=list)
-    """Share that the map gives each of the best memories; `scores` and `is_gold` are of the
-    same."""
+    """Share that the map gives each of the best memories, in the order of `scores` and
+    `is_gold`."""
     scores: list[float] = field(default_factory=list)
     is_gold: list[bool] = field(default_factory=list)
 

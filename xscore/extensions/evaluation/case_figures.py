@@ -40,7 +40,7 @@ class MeanFigure(Struct, frozen=True):
 
     mean: float
     interval: Interval | None
-    """None: too few cases."""
+    """Interval of the mean; None: too few cases."""
 
 
 class SurestCases(Struct, frozen=True):
@@ -49,16 +49,16 @@ class SurestCases(Struct, frozen=True):
     coverage: float
     """Their share of all cases."""
     precision: MeanFigure
-    """Share of them in which gold was kept."""
+    """Share of these cases in which gold was kept."""
 
 
 class FigureSummary(Struct, frozen=True, kw_only=True):
     """All cases of a run."""
 
     cases: int
-    """With gold."""
+    """Number of cases with gold."""
     figures: dict[str, MeanFigure]
-    """By the names of `CaseFigures`; empty without such cases."""
+    """Mean figures by the names of `CaseFigures`; empty without cases that have gold."""
     kept: MeanFigure | None
     """Memories kept of a case with gold."""
     no_gold_cases: int
@@ -73,7 +73,7 @@ class MeasuredCase(Struct, frozen=True, kw_only=True):
     id: str
     repository: str
     figures: CaseFigures | None
-    """None: nothing to find."""
+    """Figures of the case; None: it has no gold."""
     kept: int
     best_score: float
 

@@ -43,7 +43,7 @@ class OutlinedEntity(Struct, frozen=True):
     start: int
     end: int
     tokens: tuple[str, ...]
-    """Of its own rows, without those of its members."""
+    """Tokens of the entity's own rows, without those of its members."""
 
 
 Outlines = Mapping[tuple[str, str], Mapping[str, OutlinedEntity]]
@@ -57,7 +57,7 @@ class ChangedEntities(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind]
     tests: tuple[EntityRef, ...]
     new_names: tuple[str, ...]
-    """Of entities that there are only since the commit."""
+    """Names of entities that exist only since the commit."""
 
 
 def outline_versions(versions: Iterable[FileVersion], *, window_lines: int) -> Outlines:

@@ -24,7 +24,7 @@ _MARKS = {
     **dict.fromkeys("lua sql haskell".split(), _DASHES),
     "php": f"{_SLASHES}|{_HASH}",
 }
-"""Comments by language; the others write `//` and `/* */`."""
+"""Signs of comments by language; the others write `//` and `/* */`."""
 _OPENS_BLOCK = frozenset({":", "{", "}", ";"})
 
 

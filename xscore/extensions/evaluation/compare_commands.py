@@ -46,9 +46,9 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
     """All comparisons of one command."""
 
     comparisons: tuple[CaseComparison, ...]
-    """B and every further one, each against A."""
+    """Comparisons of B and every further variant with A."""
     spent_usd: Decimal | None
-    """Of the variants that were run; None: unpriced."""
+    """Dollars spent on the variants that were run; None: unpriced."""
     warnings: tuple[str, ...] = ()
 
 

@@ -30,7 +30,7 @@ MEASURES: Mapping[str, str] = {
     "kept": "memories kept",
     "silent": "nothing kept, where nothing is to be found",
 }
-"""In the order in which they are shown."""
+"""Measures in the order in which they are shown."""
 MAIN = ("recall", "recall_at_k")
 """Measures that groups are compared by."""
 DECIDES = "recall"
@@ -39,7 +39,7 @@ SHORT_TASK, LONG_TASK = 12, 50
 """Distinct words of a task: below the first it is short, from the second on long."""
 WORST = 20
 NAMED = 3
-"""Cases without a partner that are named."""
+"""How many cases without a partner are named."""
 
 
 class Miss(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Miss(Struct, frozen=True, kw_only=True):
     path: str
     name: str
     why: str
-    """What `explain` says about it."""
+    """What `explain` says about the missed entity."""
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
 
     id: str
     figures: Mapping[str, float]
-    """By names of `MEASURES`; all finite."""
+    """Figures by the names of `MEASURES`; all finite."""
     task: str = ""
     repository: str = ""
     language: str = ""
@@ -70,14 +70,14 @@ class ResultSet(Struct, frozen=True, kw_only=True):
     name: str
     cases: tuple[CaseResult, ...]
     judge: str = ""
-    """`provider:model`; empty: not known."""
+    """The judge, `provider:model`; empty if unknown."""
 
 
 class GroupDifference(Struct, frozen=True, kw_only=True):
     """One group of cases, by one measure."""
 
     by: str
-    """`repository`, `language`, `kind` or `task`."""
+    """What the cases are grouped by: `repository`, `language`, `kind` or `task`."""
     group: str
     measure: str
     difference: PairedDifference
@@ -92,7 +92,7 @@ class WorstCase(Struct, frozen=True, kw_only=True):
     a: float
     b: float
     misses: tuple[Miss, ...]
-    """Of B."""
+    """What B misses."""
 
 
 class CaseComparison(Struct, frozen=True, kw_only=True):
@@ -102,12 +102,13 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     b: str
     judges: tuple[str, str]
     cases: int
-    """Cases of both."""
+    """Number of cases that both have."""
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     """Ids of cases that one side lacks."""
     overall: Mapping[str, PairedDifference]
-    """By measure, in the order of `MEASURES`; a measure that no pair has is left out."""
+    """Difference by measure, in the order of `MEASURES`; a measure that no pair has is left
+    out."""
     groups: tuple[GroupDifference, ...]
     differences: tuple[float, ...]
     """B - A of each case by `DECIDES`, lowest first."""

@@ -21,7 +21,7 @@ from xscore.platform.json_lines import decode_line
 
 _HINT = "A line is one of Agent Retrieval Bench, of ContextBench, or a case of `eval mine`."
 _CONTAINERS = re.compile(r"^/?(?:testbed|workspace/[^/]+)/")
-"""Where ContextBench's containers keep a repository."""
+"""Folder in which ContextBench's containers keep a repository."""
 
 
 class _Place(Struct):
@@ -140,7 +140,7 @@ _FORMS: Mapping[str, type[RetrievalBenchLine] | type[ContextBenchLine]] = {
     "candidate_corpus": RetrievalBenchLine,
     "gold_context": ContextBenchLine,
 }
-"""A field that only lines of this form have."""
+"""A field that only lines of one form have -> that form."""
 
 
 def in_our_form(data: bytes, name: str) -> bytes:

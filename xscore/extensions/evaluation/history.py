@@ -18,9 +18,9 @@ from xscore.platform.git_log import LogEntry, read_log
 
 HISTORY_TIMEOUT_S = 120
 MAX_MESSAGE_CHARS = 20_000
-"""The rest of a longer message is dropped."""
+"""Longest message read; the rest of a longer one is dropped."""
 _HEAD_FIELDS = 5
-"""Before a path: two modes, two ids and the status."""
+"""Number of fields before a path: two modes, two ids and the status."""
 _BLOBS_A_CALL = 500
 
 
@@ -29,12 +29,12 @@ class CommittedFile(Struct, frozen=True):
 
     path: str
     status: str
-    """`A` added, `D` deleted, `M` modified, `T` of another type."""
+    """`A` added, `D` deleted, `M` modified, `T` changed its type."""
     old: str
-    """Id of the content before; zeros: there was none."""
+    """Id of the content before the commit; zeros: there was none."""
     new: str
     is_regular: bool
-    """Whether it is a plain file before and after, no link and no submodule."""
+    """Whether it is a plain file before and after, not a link or submodule."""
 
 
 class HistoryCommit(Struct, frozen=True):
@@ -42,7 +42,7 @@ class HistoryCommit(Struct, frozen=True):
 
     id: str
     parent: str
-    """Empty: the first commit, or the last that a shallow clone has."""
+    """Id of the parent; empty: the first commit, or the last that a shallow clone has."""
     at: int
     """Unix seconds."""
     message: str

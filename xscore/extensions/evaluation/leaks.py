@@ -36,7 +36,7 @@ _FILES = re.compile(
     rf"\.(?:{_SUFFIXES})\b(?:::[\w.\[\]]+|:\d+)?`?"
 )
 _EVERYDAY = re.compile(r"[a-z]+|[A-Z]{2,5}")
-"""A word that prose may hold as well, or an abbreviation."""
+"""Matches a word that prose may contain as well, or an abbreviation."""
 _EMPTY_BRACKETS = re.compile(r"\([\s,;&]*\)|\[[\s,;&]*\]")
 
 

@@ -39,13 +39,13 @@ from xscore.store.redaction import redact
 from xscore.store.term_vectors import STOPWORDS
 
 MAX_COMMITS = 20_000
-"""Commits looked at, newest first."""
+"""Most commits looked at, newest first."""
 MAX_SOURCE_FILES = 5
 MAX_GOLD = 5
 MIN_WORDS = 8
 MIN_CONTENT_WORDS = 5
 MAX_TEST_FILES = 8
-"""Test files of a commit that are cut into tests; of more only the paths are kept."""
+"""Most test files of a commit that are split into tests; of more only the paths are kept."""
 _COMMITS_A_ROUND = 40
 _DECLARATIONS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 """Files that repeat what others define."""
@@ -72,9 +72,9 @@ class Mined(Struct, frozen=True, kw_only=True):
 
     cases: tuple[EvalCase, ...]
     commits: int
-    """Looked at."""
+    """Number of commits looked at."""
     left_out: Mapping[str, int]
-    """By reason (`NoCaseReason`)."""
+    """Number of commits left out, by reason (`NoCaseReason`)."""
     is_shallow: bool
 
 

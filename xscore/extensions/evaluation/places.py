@@ -40,7 +40,7 @@ class Stop(Struct, frozen=True):
 
     repository: str
     parent: str
-    """Empty: the files as they are."""
+    """Commit whose files are asked about; empty: the files as they are."""
     numbers: tuple[int, ...]
     """CasePlaces of the cases in their file."""
 

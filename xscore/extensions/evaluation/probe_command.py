@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 TASK_CHARS = 70
 BRIEF_CHARS = 110
-"""Of each line of a brief; all of it under --verbose and --json."""
+"""Characters shown of each line of a brief; all of it under --verbose and --json."""
 SHOWN = 5
 """Memories listed of each arm; all of them under --verbose."""
 ANSWER_CHARS = 1_500
-"""Of each answer; all of it under --verbose and --json."""
+"""Characters shown of each answer; all of it under --verbose and --json."""
 _PROBE_OPTIONS = [
     option(
         "--without",

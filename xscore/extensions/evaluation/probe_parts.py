@@ -43,7 +43,7 @@ class Arms(Struct, frozen=True, kw_only=True):
     """The two ways that a probe compares."""
 
     part: str
-    """What one of them lacks, as the user named it."""
+    """The part that one of the arms lacks, as the user named it."""
     with_part: Arm
     without_part: Arm
 

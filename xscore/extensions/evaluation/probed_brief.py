@@ -35,12 +35,12 @@ class AgentsText(Struct, frozen=True, kw_only=True):
     """What a hook adds to a prompt."""
 
     brief: str
-    """Empty: nothing that was said before bears on the prompt, or it is left out."""
+    """The brief; empty: nothing that was said before bears on the prompt, or it is left out."""
     told: tuple[str, ...]
     """Ids of the memories that the brief quotes."""
     code: str
     selected: tuple[Selected, ...]
-    """What of the turn's selection is in the text."""
+    """The memories of the turn's selection that are in the text."""
 
 
 def agents_text(store: Store, answer: Answer, *, has_brief: bool, max_chars: int) -> AgentsText:

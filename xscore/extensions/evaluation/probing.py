@@ -56,9 +56,9 @@ class ProbedTurn(Struct, frozen=True, kw_only=True):
     kept: tuple[ProbedMemory, ...]
     coverage: Coverage
     answer: str | None
-    """None: no answer was asked for, or there is none."""
+    """The answer; None: none was asked for, or there is none."""
     cost_usd: Decimal | None
-    """None: unpriced."""
+    """Dollars spent; None: unpriced."""
     seconds: float
     brief: str | None = None
     """The brief of earlier work that an agent's session would get; empty: nothing, None: no brief
@@ -73,7 +73,7 @@ class ProbedTask(Struct, frozen=True, kw_only=True):
     with_part: ProbedTurn
     without_part: ProbedTurn
     grade: Grade | None = None
-    """None: no model compared the answers."""
+    """What the model says of the two answers; None: it did not compare them."""
 
     @property
     def only_with(self) -> tuple[ProbedMemory, ...]:
@@ -95,9 +95,9 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
     judge: str
     tasks: tuple[ProbedTask, ...]
     of: int
-    """Tasks; fewer results: it ended early."""
+    """Number of tasks; if there are fewer results, the probe ended early."""
     ended: str
-    """Why it ended before the last task; empty: it did not."""
+    """Why it ended before the last task; empty if it did not."""
     cost_usd: Decimal | None
     seconds: float
     warnings: tuple[str, ...]
@@ -114,9 +114,9 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     """What a probe does beside judging."""
 
     answers: bool = False
-    """Ask the answering model in both arms."""
+    """Whether the answering model is asked in both arms."""
     grades: bool = False
-    """Have the answering model compare the answers."""
+    """Whether the answering model compares the answers."""
 
 
 async def run_probe(

@@ -32,7 +32,7 @@ from xscore.records.receipt import Coverage
 from xscore.records.reports import list_exit_code
 
 GOLD_NAMED = 5
-"""Gold entities that no candidate is, named in the warning."""
+"""How many gold entities without a candidate the warning names."""
 
 
 class JudgeQuality(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,8 @@ class JudgeQuality(Struct, frozen=True, kw_only=True):
 
     chosen: RankingMetrics
     ranked: RankingMetrics
-    """Of the first k by final score, whatever the threshold; the reciprocal rank looks further."""
+    """Metrics of the first k by final score, whatever the threshold; the reciprocal rank looks
+    further."""
     kept: float
     """Number of chosen memories; over several questions the mean."""
 
@@ -54,9 +55,9 @@ class MissedGold(Struct, frozen=True, kw_only=True):
     score: float | None
     is_candidate: bool
     raw_score: float | None = None
-    """What the judge gave it; None: nothing, or an earlier file of results."""
+    """The score that the judge gave it; None: nothing, or an earlier file of results."""
     words: float = 0.0
-    """What its words added to the log-odds of that."""
+    """What the words of the memory added to the log-odds of that score."""
 
 
 class QuestionResult(Struct, frozen=True, kw_only=True):
@@ -68,20 +69,20 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
     gold: int
     kept: int
     judge: JudgeQuality | None
-    """None if there is nothing to find."""
+    """Quality of the judge's ranking; None if there is no gold."""
     words: JudgeQuality | None
-    """The same for the lexical judge; None if it is the judge."""
+    """Quality of the lexical judge's ranking; None if it is the judge."""
     missed: tuple[MissedGold, ...]
     coverage: Coverage
     calls: int
     cost_usd: Decimal | None
     seconds: float
     repository: str = ""
-    """As the case names it."""
+    """The repository, as the case names it."""
     language: str = ""
     kind: str = ""
     figures: CaseFigures | None = None
-    """None if there is nothing to find."""
+    """Figures of the case; None if there is no gold."""
 
 
 class NoGoldQuality(Struct, frozen=True, kw_only=True):
@@ -89,9 +90,9 @@ class NoGoldQuality(Struct, frozen=True, kw_only=True):
 
     cases: int
     kept_nothing: int
-    """How many of them kept nothing, which is right."""
+    """How many of these questions kept nothing, which is right."""
     kept: float
-    """Number of chosen memories, the mean; 0 without such questions."""
+    """Mean number of chosen memories; 0 without such questions."""
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
@@ -103,21 +104,22 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     """Questions judged completely; the figures are about these."""
     of: int
     ended: str
-    """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider`,
-    `store`; empty: it did not."""
+    """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider` or
+    `store`; empty if it did not."""
     cap: CapLeft | None
     """The remaining amount of the binding cap, if one ended it; `max_usd` is of the `run`."""
     judge: str
     by_model: bool = field(name="is_model")
-    """False: no model judged, the scores compare words."""
+    """Whether a model judged; if not, the scores compare words."""
     k: int
     threshold: float
     found: JudgeQuality | None
     words: JudgeQuality | None
     no_gold: NoGoldQuality
-    """Apart from the figures above, which are about questions with gold."""
+    """Quality on questions without gold, which the figures above leave out."""
     summary: FigureSummary
-    """Of the questions of which anything was judged, those of an earlier run included."""
+    """Summary of the questions of which anything was judged, those of an earlier run
+    included."""
     resumed: int
     """Questions that an earlier run has judged; the cost is of this run alone."""
     left_out: dict[str, int]
@@ -128,7 +130,7 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     calls: int
     usage: Usage
     cost_usd: Decimal | None
-    """Of the whole run, including interrupted questions; None: unpriced."""
+    """Dollars of the whole run, including interrupted questions; None: unpriced."""
     estimated: bool
     seconds: float
     results: tuple[QuestionResult, ...]

@@ -51,9 +51,10 @@ class Recording(Struct):
 
     folder: Path
     sends: bool
-    """Ask the model for what is not recorded, and record it; False: raise `NotRecorded`."""
+    """Whether the model is asked for what is not recorded, and that is recorded; if not,
+    `NotRecorded` is raised."""
     name: str = ""
-    """Random; ids in recorded prompts are made from it, and it tells recordings apart."""
+    """Random name, which tells recordings apart; ids in recorded prompts are made from it."""
     replies: dict[str, list[Completion]] = field(default_factory=dict)
     """By the key of their request; the same request may have been asked twice."""
     hosts: dict[tuple[str, str], Capability] = field(default_factory=dict)

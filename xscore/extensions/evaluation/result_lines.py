@@ -38,7 +38,8 @@ class RankedLine(Struct, frozen=True, kw_only=True):
     start: int
     end: int
     score: float
-    """Final, with boosts; `judge` is the score of the judge, `words` that of the lexical judge."""
+    """Final score, with boosts; `judge` is the score of the judge, `words` that of the lexical
+    judge."""
     judge: float
     words: float | None
     is_kept: bool
@@ -54,11 +55,11 @@ class CaseRecord(QuestionResult, frozen=True, kw_only=True):
     parent: str
     date: str
     best_score: float
-    """0: nothing was judged."""
+    """Highest score; 0: nothing was judged."""
     bins: tuple[CalibrationBin, ...]
     unjudged_by_cause: dict[str, int]
     ranked: tuple[RankedLine, ...]
-    """The best first."""
+    """Ranked memories, the best first."""
 
     def result(self) -> QuestionResult:
         """Return what the evaluation shows of it."""

@@ -51,7 +51,8 @@ from xscore.records.reports import EvaluationLine
 from xscore.records.turn import Scope, SessionInfo, Turn
 
 SAMPLED_STOPS = 3
-"""Commits that are looked at for the estimate; the others are taken to be like the nearest."""
+"""How many commits are looked at for the estimate; the others are taken to be like the
+nearest."""
 
 
 class QuestionObserver(ConfirmedObserver):
@@ -70,7 +71,7 @@ class QuestionObserver(ConfirmedObserver):
 
 
 CaseWatcher = Callable[[PipelineParts, AskedCase], None]
-"""The parts of the place where a case was asked, and the case."""
+"""Takes the parts of the place where a case was asked, and the case."""
 
 
 async def run_evaluation(
@@ -197,7 +198,7 @@ class _EvaluationRun(Struct):
     file: ResultFile | None
     watch: CaseWatcher | None
     records: dict[str, CaseRecord] = field(default_factory=dict)
-    """By the id of their case, those of an earlier run included."""
+    """Record by the id of the case, those of an earlier run included."""
     resumed: frozenset[str] = frozenset()
     left_out: Counter[str] = field(default_factory=Counter)
     cap: CapLeft | None = None

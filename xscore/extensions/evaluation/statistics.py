@@ -16,15 +16,17 @@ from statistics import fmean
 from msgspec import Struct
 
 DRAWS = 2_000
-"""Bootstrap samples; the ends of a 95 % interval then vary by about a twentieth of its width."""
+"""Number of bootstrap samples; the ends of a 95 % interval then vary by about a twentieth of
+its width."""
 SEED = 20_261_128
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 5
-"""Fewer cases get no interval: one drawn from them would be far too narrow."""
+"""Fewest cases for an interval: one drawn from fewer would be far too narrow."""
 ENOUGH_REPOSITORIES = 8
-"""From here on whole repositories are drawn; with fewer, cases are drawn as well."""
+"""Number of repositories from which on whole ones are drawn; with fewer, cases are drawn as
+well."""
 EQUAL_WITHIN = 1e-9
-"""Figures this close are the same."""
+"""Largest difference of figures that count as the same."""
 
 
 class PairedFigure(Struct, frozen=True):
@@ -52,12 +54,14 @@ class PairedDifference(Struct, frozen=True, kw_only=True):
     cases: int
     repositories: int
     a: float
-    """Mean over the cases, as is `b`."""
+    """Mean of A over the cases; `b` is that of B."""
     b: float
     interval: Interval | None
-    """Of the mean difference, B - A; None: fewer than `FEWEST_PAIRS` cases, or all are equal."""
+    """Interval of the mean difference, B - A; None: fewer than `FEWEST_PAIRS` cases, or all are
+    equal."""
     drawn: str
-    """What was drawn again: `repositories`, `cases`, or `wider` where both were; empty: nothing."""
+    """What was resampled: `repositories`, `cases`, or `wider` where both were; empty:
+    nothing."""
     better: int
     """Cases in which B is higher."""
     worse: int

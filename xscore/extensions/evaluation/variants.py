@@ -35,11 +35,11 @@ SHORT_NAMES: Mapping[str, str] = {
     "threshold": "selection.threshold",
     "k": "selection.top_k",
 }
-"""What is compared most -> the setting."""
+"""Short names of the settings that are compared most."""
 COSINE = "cosine"
 """The variant that scores by an embedder's cosines alone."""
 OF_COSINE: Mapping[str, str] = {"judge.model": "lexical", "boosts.cap": "0"}
-"""What it needs: no model that judges, and nothing beside the cosines."""
+"""Settings of that variant: no model that judges, and nothing in addition to the cosines."""
 OF_PYTHON = ("draws", "rubric")
 """Names of settings that only Python may vary: one answer or two near a threshold, and the prompt's
 rubric."""
@@ -54,14 +54,14 @@ _SWITCHES: Mapping[tuple[str, str], str | None] = {
     ("selection.words", "off"): "0",
     ("selection.words", "on"): None,
 }
-"""None: as the settings have it."""
+"""Setting and word -> its value; None: as the settings have it."""
 
 
 class Variant(Struct, frozen=True, kw_only=True):
     """One way to judge."""
 
     name: str
-    """As it was written."""
+    """The variant as it was written."""
     overrides: Mapping[str, str] = {}
     """`section.name` -> value."""
     written: Mapping[str, str] = {}

@@ -38,16 +38,16 @@ from xscore.store.composing import statement_text
 from xscore.store.store import Store
 
 DIALOG_CHARS = 16_000
-"""About 4,000 tokens."""
+"""Longest dialog that is sent: about 4,000 tokens."""
 LEAST_CHARS = 80
-"""Fewer own words are not worth a call."""
+"""Fewest own words that are worth a call, in characters."""
 MOST_KNOWN = 20
 KNOWN_CHARS = 160
 OUTPUT_TOKENS = 1_500
 WITHIN_S = 60.0
 _TAGS = "dialog known_facts"
 _BRACKETS = 40
-"""As many scores as a reply of ten facts has brackets for."""
+"""Most brackets of a reply: as many as ten facts need."""
 
 
 def extractor_model(setting: str) -> ModelSpec | None:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from xscore.records.memory import Kind
 
 MOST_FACTS = 10
-"""Of one session end, by the model and by the rules each."""
+"""Most facts of one session end, for the model and for the rules each."""
 TEXT_CHARS = 400
 Line = Annotated[str, Meta(min_length=8, max_length=TEXT_CHARS)]
 Quote = Annotated[str, Meta(min_length=8, max_length=600)]
@@ -27,11 +27,11 @@ class _Fact(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
     text: Line
     """One sentence that can be understood alone."""
     quote: Quote
-    """The words it rests on, exactly as they were said."""
+    """The words that the fact rests on, exactly as they were said."""
     files: Files = ()
     """Paths, with or without lines (`src/a.py:10-20`)."""
     topic: Topic = ""
-    """What it is about, in a word: a later fact of the same topic supersedes it."""
+    """What the fact is about, in a word: a later fact of the same topic supersedes it."""
 
 
 class Decision(_Fact, frozen=True, kw_only=True, tag="decision"):
@@ -85,9 +85,9 @@ class SaidFact(Struct, frozen=True, kw_only=True):
     exchange: str
     """Id of the exchange."""
     at: float
-    """Unix seconds of it."""
+    """Unix seconds of the exchange."""
     extractor: str = ""
-    """The model that found it; empty: a rule."""
+    """The model that found the fact; empty: a rule."""
 
     @property
     def kind(self) -> Kind:

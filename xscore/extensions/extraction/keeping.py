@@ -44,12 +44,12 @@ from xscore.store.store import Store
 
 Mode = Literal["ask", "auto"]
 REPEATED_BY = 0.1
-"""How much more a fact is believed that the user says in another session."""
+"""How much confidence a fact gains that the user says in another session, too."""
 MOST_CONFIDENCE = 0.9
-"""Of what has not been reviewed."""
+"""Highest confidence of a fact that has not been reviewed."""
 LEAST_SHARED = 0.75
-"""Share of its words that the longer of two facts has in common with the shorter, which adds
-none."""
+"""Two facts are the same if the longer shares this part of its words with the shorter, and the
+shorter adds none."""
 _LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
 
 
@@ -57,13 +57,13 @@ class KeptFacts(Struct, frozen=True, kw_only=True):
     """What became of the facts of a session."""
 
     new: tuple[str, ...] = ()
-    """Ids of memories."""
+    """Ids of the new memories."""
     repeated: int = 0
     superseded: int = 0
     read: int = 0
     """Exchanges that had not been read before."""
     refused: int = 0
-    """Known as rejected or erased, or more than may wait."""
+    """Facts that were refused: known as rejected or erased, or more than may wait."""
 
 
 def keep_facts(

@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MOST_CHARS = 20_000
-"""Of one message; the rest is not read."""
+"""How much of a message is read."""
 SENTENCE_CHARS = 600
-"""A longer sentence is not a statement that anybody would want to read again."""
+"""Longest sentence: a longer one is not a statement that anybody would want to read again."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
 _QUOTED_LINE = re.compile(
@@ -25,11 +25,11 @@ _QUOTED_LINE = re.compile(
     r"|\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:?\d\d\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
     r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b)"
 )
-"""Of a quotation, a table, a diff, a comment in code, a log."""
+"""Matches a line of a quotation, a table, a diff, a comment in code, or a log."""
 _MAIL_HEADER = re.compile(r"^[ \t]*(?:Subject|Sent|Cc): \S")
-"""Stands above a mail that somebody pastes whole."""
+"""Matches a header above a mail that somebody pastes whole."""
 _PROMPT = re.compile(r"^[ \t]*(?:\$|%|>>>|[\w.-]+@[\w.-]+[:#$][^ ]*) ?\S")
-"""A command at a prompt; what it printed follows."""
+"""Matches a command at a prompt; what it printed follows."""
 _BEGINS = re.compile(r"^\W{0,8}(?:begin|start)\b[^.!?]{0,50}$", re.IGNORECASE)
 _ENDS = re.compile(r"^\W{0,8}end\b[^.!?]{0,50}$", re.IGNORECASE)
 _SOMEBODY = re.compile(
@@ -39,7 +39,7 @@ _SOMEBODY = re.compile(
     r"|please|actually|wait|first|second|finally|one|two)\b)"
     r"(?:\[[^\]\n]{1,20}\] )?[A-Z][\w-]{0,20}(?: [A-Z][\w.-]{0,20})?: \S",
 )
-"""A line of a transcript: `Anna: we decided …`."""
+"""Matches a line of a transcript: `Anna: we decided …`."""
 _INDENTED = re.compile(r"^(?: {4}|\t)")
 _BULLET = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _TAG = re.compile(r"<([A-Za-z][\w.-]{0,40})(?:\s[^<>\n]{0,200})?>")
@@ -53,12 +53,12 @@ _SOURCES = (
 _ANNOUNCED = re.compile(
     rf"(?:\b(?:{_SOURCES})\b|^[ \t]*here(?:['’]s)?\b)[^.!?\n:]{{0,80}}(?::|[ \t][—–-])[ \t]*$"
 )
-"""A line that announces what is not the speaker's."""
+"""Matches a line that announces words that are not the speaker's."""
 _OPENED = re.compile('["“«„‘]')
 _CLOSINGS = {'"': '"', "“": "”", "«": "»", "„": "“", "‘": "’"}
 _SINGLE_QUOTED = re.compile(r"(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){12,300}'(?!\w)")
 _QUOTED_WORDS = 3
-"""A quotation of fewer words is a name."""
+"""Fewest words of a quotation; one of fewer is a name."""
 _LEFT_OUT = re.compile(r"\[… [\d,]+ characters left out …\]")
 _END = re.compile(r"(?<![.!?…])[.!?…]+[\"”’)\]]*(?=\s|$)")
 _ABBREVIATION = re.compile(
@@ -147,16 +147,16 @@ _TRIED = re.compile(
 _SPEAKS_AGAIN = re.compile(
     r"^(?:but |so |still |however,? |ok(?:ay)?,? )?(?:i|we|let['’]s)\b", re.I
 )
-"""After somebody else was heard, the speaker goes on in their own name."""
+"""Matches where the speaker goes on in their own name after somebody else was heard."""
 _IS_HERE = re.compile(r"\b(?:here|in this (?:repo|repository|project|codebase))\b", re.I)
-"""After another place was spoken of, the speaker is back."""
+"""Matches where the speaker is back after another place was spoken of."""
 
 
 class Doubt(StrEnum):
     """Why a sentence is not a statement of the speaker's."""
 
     NONE = ""
-    """It is one."""
+    """It is a statement of the speaker's."""
     TOO_LONG = "too long"
     QUESTION = "a question"
     REPORTED = "somebody else's"
@@ -177,18 +177,18 @@ _PATTERN_OF_DOUBT = {
 _NOT_THE_SPEAKER = frozenset(
     {Doubt.REPORTED, Doubt.RECALLED, Doubt.TO_A_MODEL, Doubt.ELSEWHERE}
 )
-"""Whatever follows on the same line is heard from there, too."""
+"""Doubts that hold for whatever follows on the same line, too."""
 
 
 class Sentence(Struct, frozen=True):
     """A sentence of a message."""
 
     text: str
-    """As it was written, without the mark of a list."""
+    """The sentence as it was written, without the mark of a list."""
     words: str
-    """The same with what is not the speaker's blanked."""
+    """The sentence with the words that are not the speaker's blanked."""
     start: int
-    """Where it begins in the message."""
+    """Place in the message where it begins."""
     end: int
     doubt: Doubt = Doubt.NONE
     is_listed: bool = False

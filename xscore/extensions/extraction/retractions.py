@@ -52,7 +52,7 @@ _FAILED = re.compile(
     r"|(?:is |are )?no longer (?:holds?|appl(?:y|ies)|works?|needed|wanted|required)"
     r"|turned out (?:not|too))"
 )
-"""What is said of a thing that is given up; the thing comes before it."""
+"""Matches what is said of a thing that is given up; the thing comes before it."""
 _CLAUSE = re.compile(r"[,.;:!?\n]|\b(?:but|and|so|that|because)\b")
 SUBJECT_CHARS = 80
 _TAKES_NOTHING_BACK = frozenset(
@@ -68,9 +68,10 @@ _SAYS_NO_SUBJECT = frozenset(
 )
 _WORD = re.compile(r"[^\W_][\w./+#-]*")
 MOST_NAMED = 3
-"""More words name nothing: they tell something."""
+"""Most words that name a thing; more of them tell something."""
 CLOSE_SENTENCES = 2
-"""What is said so early in a message takes back what was said in the messages before it."""
+"""Number of first sentences of a message that take back what was said in the messages before
+it."""
 
 
 class Retraction(Struct, frozen=True):
@@ -79,10 +80,10 @@ class Retraction(Struct, frozen=True):
     message: int
     """Number of its message in the session."""
     start: int
-    """Where it begins there."""
+    """Place in the message where it begins."""
     reaches: int
-    """The first message whose words it takes back without naming them; more than `message`: it
-    takes back only what it names."""
+    """The first message whose words it takes back without naming them; if more than `message`,
+    it takes back only what it names."""
     named: tuple[frozenset[str], ...]
     """What it takes back by name."""
 

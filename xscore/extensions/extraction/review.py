@@ -35,7 +35,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
     superseded: tuple[str, ...] = ()
     """Memories whose key an accepted fact took over."""
     left: int = 0
-    """Facts that still wait."""
+    """Number of facts that still wait."""
 
 
 def facts_to_review(store: "Store") -> list[Memory]:

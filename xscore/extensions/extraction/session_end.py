@@ -50,11 +50,11 @@ from xscore.store.memory_queries import unindexed_threads
 from xscore.store.store import Store
 
 QUIET_S = 3_600.0
-"""A session in which nothing was said for so long is over."""
+"""How long nothing is said until a session counts as over."""
 MOST_BY_RULES = 20
-"""Facts of one session that rules keep: the latest."""
+"""Most facts of one session that rules keep, the latest ones."""
 MOST_EXCHANGES = 200
-"""Of one session, read at once; the rest is read next."""
+"""Most exchanges of one session read at once; the rest is read next."""
 
 
 class ReadSession(Struct, frozen=True, kw_only=True):
@@ -64,9 +64,9 @@ class ReadSession(Struct, frozen=True, kw_only=True):
     exchanges: int
     kept: KeptFacts
     by_model: KeptFacts | None = None
-    """None: no model was asked, or it gave nothing that can be read."""
+    """Facts that the model gave; None: it was not asked, or gave nothing that can be read."""
     problem: str = ""
-    """Why it was not asked, or why its answer is no use."""
+    """Why the model was not asked, or why its answer is no use."""
 
 
 def sessions_over(store: Store, *, now: float) -> list[UnreadSession]:

@@ -47,12 +47,12 @@ _ONCE = re.compile(
     r"|\bin this (?!repo|project|code|house|team)|\bjust for\b",
     re.IGNORECASE,
 )
-"""Of one case, and no rule for others."""
+"""Matches words of a single case, which is no rule for others."""
 _STRONG = re.compile(
     r"\b(?:all|always|every|everything|everywhere|never|only|must|any|each|decided|from now on)\b",
     re.IGNORECASE,
 )
-"""What makes a rule of a single case."""
+"""Matches words that make a rule of a single case."""
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i’m|me|my|mine|we|we're|us|our|ours|let['’]s)\b", re.I)
 _ORDER = re.compile(
     r"^(?:please |ok(?:ay)?,? |so,? |and )?(?:always|never|use|keep|write|don['’]t|do not"
@@ -87,7 +87,7 @@ class Message(Struct, frozen=True):
     at: float
     """Unix seconds."""
     said_on: date
-    """The local day."""
+    """The local day on which it was said."""
 
 
 class DroppedFact(Struct, frozen=True):
@@ -103,7 +103,7 @@ class SessionFacts(Struct, frozen=True):
     kept: tuple[SaidFact, ...]
     dropped: tuple[DroppedFact, ...]
     retractions: tuple[Retraction, ...]
-    """Of what the user said, for facts of earlier sessions."""
+    """What the user took back, for facts of earlier sessions."""
 
 
 class _ReadSession(Struct, frozen=True):
@@ -111,7 +111,7 @@ class _ReadSession(Struct, frozen=True):
 
     messages: tuple[Message, ...]
     sentences: tuple[tuple[Sentence, ...], ...]
-    """Of each message."""
+    """Sentences of each message."""
     retractions: tuple[Retraction, ...]
 
     def retractions_of_user(self) -> tuple[Retraction, ...]:

@@ -27,7 +27,7 @@ class KeepsPassages(BaseModel):
     """The lowest score that stays. Default: `selection.threshold`, or `selection.lexical_threshold`
     without a model."""
     top_k: int | None = None
-    """Most that stay. Default: `selection.top_k`."""
+    """Most items that stay. Default: `selection.top_k`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to `xscore.judge`: judge, rubric, max_usd, deadline, store."""
 

@@ -39,7 +39,7 @@ class AuditProblem(StrEnum):
     SECRET = "secret"  # noqa: S105  the name of a finding
     STALE = "stale"
     DRIFTED = "drifted"
-    """It names what no longer exists."""
+    """A memory names something that no longer exists."""
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     OVER_CAP = "over_cap"
@@ -58,10 +58,9 @@ class AuditFinding(Struct, frozen=True):
     titles: tuple[str, ...]
     """Their titles, in the same order."""
     because: str
-    """The finding in words; never the text of a suspected secret."""
+    """The finding in words, which never repeat the text of a suspected secret."""
     citations: tuple[Citation, ...] = ()
-    """Of a stale memory, the broken citations; of a line or claim of a document, where it
-    stands."""
+    """The broken citations of a stale memory; for a line or claim of a document, its place."""
 
 
 class MemoryAudit(Struct, frozen=True):
@@ -69,7 +68,7 @@ class MemoryAudit(Struct, frozen=True):
 
     findings: tuple[AuditFinding, ...]
     looked_at: int
-    """Memories."""
+    """Number of memories looked at."""
     is_clean: bool
     """Whether there are no findings."""
 

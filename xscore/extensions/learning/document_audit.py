@@ -22,7 +22,7 @@ MOST_BYTES = 500_000
 LOOKUPS = 40
 """Most questions to git's history."""
 LOOKUP_S = 0.5
-"""Most seconds for each."""
+"""Most seconds for each question."""
 _INSTRUCTIONS = re.compile(
     r"(?:.*/)?(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS)(?:\.local)?\.md\Z"
     r"|\.github/copilot-instructions\.md\Z|(?:.*/)?\.(?:cursorrules|windsurfrules)\Z"
@@ -40,7 +40,7 @@ class OutdatedLine(Struct, frozen=True):
     path: str
     line: int
     because: str
-    """Such as `names make lint, which no longer exists`."""
+    """The reason, such as `names make lint, which no longer exists`."""
 
 
 def outdated_lines(store: Store) -> Iterator[OutdatedLine]:

@@ -53,17 +53,18 @@ class ActionKind(StrEnum):
     """Confidence falls with the days it was not seen, faster where the latest projects do without
     it."""
     ARCHIVE = "archive"
-    """No longer a candidate: long unused, too weak, or the layer is over its cap."""
+    """A memory is no longer a candidate: long unused, too weak, or the layer is over its
+    cap."""
     DROP = "drop"
-    """Erased: unimportant and unused."""
+    """A memory is erased: unimportant and unused."""
     PRUNE = "prune"
-    """Erased: unused for a year."""
+    """A memory is erased: unused for a year."""
     INFER = "infer"
     """A part of the stack that manifests or imports show is noted, or its citation is updated."""
     OBSERVE = "observe"
     """The user's store records, or no longer records, what this project states for a key."""
     PROMOTE = "promote"
-    """What holds in enough projects becomes the user's."""
+    """What holds in enough projects becomes a memory of the user's."""
 
 
 class Action(Struct, frozen=True):
@@ -72,11 +73,12 @@ class Action(Struct, frozen=True):
     kind: ActionKind
     scope: Scope
     memory_ids: tuple[str, ...]
-    """The memory that stays or is made comes first; empty for ended observations."""
+    """Ids of the memories; the one that stays or is made comes first. Empty for ended
+    observations."""
     why: str
     """The reason, with its figures."""
     title: str = ""
-    """Of the first memory, for people."""
+    """Title of the first memory, for people."""
 
 
 class Consolidation(Struct, frozen=True, kw_only=True):
@@ -85,7 +87,7 @@ class Consolidation(Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...]
     dry_run: bool
     considered: int
-    """Memories considered, without indexed ones."""
+    """Number of memories considered, without indexed ones."""
     counts: dict[str, int] = field(default_factory=dict)
     """Action kind -> how many."""
     skipped: tuple[str, ...] = ()
@@ -103,10 +105,10 @@ def count_by_kind(actions: Iterable[Action]) -> dict[str, int]:
 
 
 HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
-"""Events: always true, so they neither fade nor merge."""
+"""Kinds of events, which stay true, so they neither fade nor merge."""
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
 LEAST_DAYS = 1.0
-"""Confidence falls by whole days or more."""
+"""Fewest days by which confidence falls."""
 
 
 def is_inferred_fact(memory: Memory) -> bool:

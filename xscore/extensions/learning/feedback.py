@@ -45,7 +45,7 @@ class ConfidenceChange(Struct, frozen=True):
     title: str
     signal: Signal
     before: float
-    """Confidence."""
+    """Confidence before the feedback."""
     after: float
     evidence_count: int
 

@@ -231,7 +231,7 @@ CARRIED = frozenset(
 )
 """Kinds kept after the session that noted them."""
 SUMMARY_IMPORTANCE = 0.6
-"""Slightly above that of its exchanges."""
+"""Importance of a summary: slightly above that of its exchanges."""
 _TITLE_CHARS = 80
 
 _Slot = tuple[Layer, MemoryScope, str]

@@ -63,7 +63,7 @@ class Suggestion(Struct, frozen=True):
     memory_id: str
     confidence: float
     projects: int
-    """Projects that do so; 0: the user stated it."""
+    """Number of projects that do so; 0: the user stated it."""
 
     @property
     def is_name(self) -> bool:
@@ -75,7 +75,7 @@ class Suggestions(Struct, frozen=True):
     """All suggestions, in one sentence and one by one."""
 
     text: str
-    """`You typically use Prisma + Postgres; …`; empty: none."""
+    """The sentence, such as `You typically use Prisma + Postgres; …`; empty: none."""
     suggestions: tuple[Suggestion, ...]
 
 
@@ -162,12 +162,12 @@ class Promotion(Struct, frozen=True):
 
     key: str
     value: str
-    """In the words of the latest project."""
+    """The value in the words of the latest project."""
     kind: str
-    """Of the latest memory."""
+    """Kind of the latest memory."""
     projects: int
     of: int
-    """All projects that were compared."""
+    """Number of projects that were compared."""
     confidence: float
 
 

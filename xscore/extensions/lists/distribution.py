@@ -20,7 +20,7 @@ BINS = 20
 BAR_PX, HEIGHT_PX = 13, 40
 MOST_KINDS = 12
 LEAST_SCORES = 2
-"""Fewer are not a distribution: the table says it all."""
+"""Fewest scores that make a distribution; below that the table says it all."""
 _PASSING_COLOR, _OTHER_COLOR, _LINE_COLOR = "#c0407e", "#8d93a5", "#6f7686"
 _LEFT = "text-align: left"
 _KIND_CHARS = 40

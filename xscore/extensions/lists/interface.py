@@ -50,11 +50,11 @@ class JudgeOptions(JudgingOptions, total=False):
     """Folder in which judgments are kept; None: keep nothing. Default: a folder in the user's
     cache."""
     observer: Observer
-    """Told of progress, in another thread than the caller's where `judge` is called. Default: a
-    notebook shows it."""
+    """Receives progress, in another thread than the caller's where `judge` is called. Default:
+    a notebook shows it."""
     settings: Settings
-    """With the judge and the caps in it. Default: the user's file and the environment, as the
-    command line does."""
+    """Settings with the judge and the caps in them. Default: the user's file and the
+    environment, as on the command line."""
 
 
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -34,7 +34,8 @@ from xscore.store.personal_data import redact_said, rules_among
 from xscore.store.redaction import find_literals
 
 LONGEST_ITEM = 1_000_000
-"""Characters; a longer item is not judged, since it would be thousands of questions."""
+"""Longest item in characters; a longer one is not judged, since it would be thousands of
+questions."""
 ZERO_USD = Decimal(0)
 SLICE_ROWS = 2_000
 """Rows of a frame that are converted at a time."""
@@ -62,16 +63,16 @@ class Item(NamedTuple):
 
     id: Any
     text: str | None
-    """None: there is nothing to judge."""
+    """Text of the item; None: there is nothing to judge."""
 
 
 class ItemForm(NamedTuple):
     """Which columns hold the text and the id of an item."""
 
     columns: tuple[str, ...] = ()
-    """Empty: `text`. Several are shown as lines `name: value`."""
+    """Columns of the text, of which several are shown as lines `name: value`; empty: `text`."""
     id: str = ""
-    """Empty: `id` if there is one, else the position."""
+    """Column of the ids; empty: `id` if there is one, otherwise the position."""
 
     def items_of(self, element: Any, position: int) -> Iterable[Sequence[Item]]:
         """Return the items of one element of a list, in groups. position: of its first, from 0.
@@ -351,9 +352,9 @@ class ItemRun(Struct):
     number: int
     items: list[Item]
     hashes: list[str] = field(default_factory=list)
-    """Content hash of each item; empty: it has nothing to judge."""
+    """Content hash of each item; empty where there is nothing to judge."""
     texts: dict[str, str] = field(default_factory=dict)
-    """By content hash, redacted."""
+    """Texts by content hash, redacted."""
     cached: Mapping[str, Judgment] = {}
     """Cached judgments by content hash."""
     is_redacted: bool = False

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 _NUMBERS = ("score", "dollars")
 _ROWS_SHOWN, _CELL_CHARS = 10, 80
-"""In a notebook."""
+"""Rows shown in a notebook, and the characters of each cell."""
 
 
 class JudgedItem(NamedTuple):
     """One item with its score, or the cause that it has none."""
 
     id: Any
-    """As given; without ids the position in the list, from 0."""
+    """The id as given; without ids the position in the list, from 0."""
     score: float | None
-    """0..1; None: unjudged."""
+    """Score of the item, 0..1; None: unjudged."""
     outcome: str
     """`judged` (paid for now), `cached` or `unjudged`. Of equal texts one is judged, the others are
     cached."""
@@ -52,11 +52,11 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
     """What was judged of a list, and the cost."""
 
     question: str
-    """As judged: redacted."""
+    """The question as it was judged: redacted."""
     judge: str
     """`provider:model`."""
     by_model: bool = field(name="is_model")
-    """False: no model judged, the scores compare words."""
+    """Whether a model judged; if not, the scores compare words."""
     threshold: float
     """The score from which on this judge's memories are usually kept. No row is left out by it."""
     coverage: Coverage
@@ -64,14 +64,15 @@ class ListReceipt(Struct, frozen=True, kw_only=True):
     unjudged_by_cause: dict[str, int]
     """Cause -> items; see `JudgedItem.cause`."""
     ended: str
-    """Why judging ended early: `budget`, `deadline`, `interrupted`, `provider`; empty: it did
-    not."""
+    """Why judging ended early: `budget`, `deadline`, `interrupted` or `provider`; empty if it
+    did not."""
     detail: str
     """What ended it, in words."""
     spent: StageUsage
-    """Answered calls, probes included; attempts, tokens and cost include failed ones."""
+    """Usage of all calls. `calls` counts answered ones, probes included; attempts, tokens and
+    cost include failed ones."""
     seconds: float
-    """From the start to the last row."""
+    """Seconds from the start to the last row."""
     warnings: tuple[str, ...]
     """What the user should know, a sentence each."""
 

@@ -17,7 +17,7 @@ from xscore.records.memory import Relation
 from xscore.records.receipt import Selected
 
 UNJUDGED = -1
-"""Stands for a score that is not there."""
+"""Replaces a score that is not there."""
 SCORE_STEPS = 1000
 
 

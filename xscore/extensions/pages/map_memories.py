@@ -26,7 +26,7 @@ from xscore.store.turn_history import PastTurn
 
 NAME_CHARS, REASON_CHARS = 100, 160
 MOST_REASON_CHARS = 400_000
-"""Of all reasons on a page; the reasons of the best come first."""
+"""Most characters of all reasons on a page; the reasons of the best come first."""
 
 
 class MappedTurn(Struct, frozen=True, kw_only=True):
@@ -36,12 +36,12 @@ class MappedTurn(Struct, frozen=True, kw_only=True):
     place_of: Mapping[str, int]
     """Memory id, also of a duplicate -> place in `memories`."""
     judged_ids: AbstractSet[str]
-    """Those whose text of now was judged."""
+    """Ids of the memories whose present text was judged."""
     by_score: Sequence[int]
-    """Places of the judged, best first."""
+    """Places of the judged memories, best first."""
     sentences: dict[int, str]
     explained: dict[int, Selected]
-    """How the scores of the best came about, by place."""
+    """How the scores of the best memories came about, by place."""
     reasons_left_out: int = 0
 
 

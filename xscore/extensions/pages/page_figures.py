@@ -17,7 +17,7 @@ from xscore.records.receipt import Coverage, StageUsage
 
 FOLDERS_SHOWN = 60
 KINDS_NAMED = 3
-"""Kinds with one cut that are named; more are counted."""
+"""How many kinds with one cut are named; more are counted."""
 OUTSIDE_FILES = "(in no file)"
 
 
@@ -27,9 +27,9 @@ class ReceiptPart(Struct, frozen=True):
     name: str
     count: int
     share: float
-    """Of all candidates, 0..1."""
+    """Share of all candidates, 0..1."""
     start: float
-    """Where it begins, 0..1."""
+    """Where it begins in the bar, 0..1."""
 
 
 class FolderRow(Struct, frozen=True):
@@ -57,7 +57,7 @@ class UsageRow(Struct, frozen=True):
     spent: StageUsage
     retries: int
     cached_share: str
-    """Of its input tokens, from the host's prefix cache."""
+    """Share of the input tokens that the host's prefix cache served."""
 
 
 def describe_turn(page: TurnPage) -> str:

@@ -34,10 +34,10 @@ from xscore.store.store import Store
 from xscore.store.turn_history import PastTurn, load_listed_turn
 
 NEAR_SHOWN = 40
-"""Near misses with their text; the map has all of them."""
+"""Near misses shown with their text; the map has all of them."""
 LINES_SHOWN = 240
 CHARS_SHOWN = 16_000
-"""Of the text of one memory."""
+"""Most characters shown of a memory's text."""
 LINKED = 300
 """The best memories whose links are on the map."""
 LINKS_SHOWN = 4_000
@@ -94,9 +94,9 @@ class _Listing(Struct, frozen=True):
     receipt: Answer
     mapped: MappedTurn
     stored: Mapping[str, Memory]
-    """As they are in the store now, by id."""
+    """Memories as they are in the store now, by id."""
     cited_ids: tuple[str, ...]
-    """Of the chosen that the answer uses."""
+    """Ids of the chosen memories that the answer uses."""
 
 
 def _listed(

@@ -15,9 +15,10 @@ class MapMemory(NamedTuple):
 
     id: str
     path: str
-    """Empty: it is in no file."""
+    """Path of its file; empty if it is in none."""
     name: str
-    """Its entity, or the title of what is in no file; empty: one of the user's own memories."""
+    """Its entity, or the title of a memory that is in no file; empty: one of the user's own
+    memories."""
     start_line: int
     end_line: int
     kind: str
@@ -25,9 +26,9 @@ class MapMemory(NamedTuple):
     language: str
     tokens: int
     score: float | None
-    """Final, 0..1; None: no judgment of it, as it stands now, is stored."""
+    """Final score, 0..1; None: no judgment of the memory as it is now is stored."""
     raw_score: float | None
-    """The judge's own."""
+    """The judge's score, before boosts."""
     reason: str
     is_carried: bool
 
@@ -45,16 +46,17 @@ class ListedMemory(Struct, frozen=True, kw_only=True):
 
     memory: Selected
     text: str
-    """As it is in the store now; empty: it is gone, or is one of the user's own."""
+    """The text as it is in the store now; empty: it is gone, or is one of the user's own."""
     lines_left_out: int = 0
     sentence: str
-    """What `explain` says about it."""
+    """What `explain` says about the memory."""
     why: str
-    """`judged`, `boosted`, `filled`, `min_keep`; of a near miss `near`, `passed` or `folded`."""
+    """Why it is listed: `judged`, `boosted`, `filled` or `min_keep`; for a near miss `near`,
+    `passed` or `folded`."""
     place: int = -1
-    """Its place on the map; -1: it is not a candidate any more."""
+    """Place of the memory on the map; -1: it is no longer a candidate."""
     is_changed: bool = False
-    """Its text is not the one that was judged."""
+    """Whether the text has changed since it was judged."""
     is_cited: bool = False
 
 
@@ -63,11 +65,11 @@ class ThreadTurn(Struct, frozen=True, kw_only=True):
 
     turn: ListedTurn
     carried: int = 0
-    """Judgments that this turn took over from it."""
+    """Number of judgments that the page's turn took over from this one."""
     added: tuple[str, ...] = ()
-    """Names of what it kept and the turn before it had not."""
+    """Names of memories that it kept and the turn before it had not."""
     dropped: tuple[str, ...] = ()
-    """Names of what the turn before it had kept."""
+    """Names of memories that only the turn before it had kept."""
     is_this: bool = False
 
 
@@ -79,21 +81,21 @@ class TurnPage(Struct, frozen=True, kw_only=True):
     task: str
     errors: str
     receipt: Answer | None
-    """None: the turn runs, failed or was killed."""
+    """The receipt; None: the turn runs, failed or was killed."""
     memories: tuple[MapMemory, ...]
-    """By path and line."""
+    """All candidates, by path and line."""
     links: tuple[MapLink, ...]
     kept: tuple[ListedMemory, ...]
     near: tuple[ListedMemory, ...]
     sentences: dict[int, str]
     """What `explain` says about the best memories, by their places on the map."""
     explained: dict[int, Selected]
-    """How their scores came about, by place."""
+    """How the scores of the best memories came about, by place."""
     calls: tuple[CallRecord, ...]
     thread: tuple[ThreadTurn, ...]
-    """Oldest first; empty: the turn is alone."""
+    """Turns of the session, oldest first; empty: the turn is alone."""
     notes: tuple[str, ...]
     """What this page cannot show, a sentence each."""
     made_at: float
     reasons_left_out: int = 0
-    """Reasons that a page of a readable size has no room for."""
+    """Number of reasons that a page of a readable size has no room for."""

@@ -19,9 +19,9 @@ class StageTime(Struct, frozen=True):
     words: str
     seconds: float
     share: float
-    """Of the whole time, 0..1."""
+    """Share of the whole time, 0..1."""
     start: float
-    """Where it begins in a bar of all parts, 0..1."""
+    """Where the stage begins in a bar of all parts, 0..1."""
 
 
 def stage_times(page: TurnPage) -> tuple[StageTime, ...]:

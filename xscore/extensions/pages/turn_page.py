@@ -49,7 +49,7 @@ SCRIPTS = (
 TURN_PARTS = Path(__file__).with_name("parts")
 STYLES = ("turn.css",)
 FIRST_WORD = re.compile(r"(?!xscore )[a-z]+ ")
-"""A plain word, neither a name nor a path."""
+"""Matches a plain word, neither a name nor a path."""
 WHY = {
     "judged": "the judge put it above the cut",
     "boosted": "boosts lifted it above the cut",

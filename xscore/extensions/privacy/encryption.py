@@ -36,11 +36,11 @@ class Conversion(Struct, frozen=True, kw_only=True):
     path: str
     is_encrypted: bool
     changed: bool
-    """False: it already was in that form."""
+    """Whether the form changed; if not, the store already was in that form."""
     bytes: int
     """Size of the database now."""
     key: str
-    """Where the key is: `the keyring`, or a path."""
+    """Place of the key: `the keyring`, or a path."""
     removed: tuple[str, ...] = ()
     """Paths of readable set-aside stores and scratch files, now removed."""
 

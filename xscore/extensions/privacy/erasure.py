@@ -39,43 +39,45 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """What was erased, or would be; rows unless said otherwise."""
 
     ids: tuple[str, ...] = ()
-    """Memories, with the exchanges and summaries that depend on them; sorted."""
+    """Ids of the memories, with the exchanges and summaries that depend on them; sorted."""
     missing: tuple[str, ...] = ()
     """Ids that no memory has."""
     memories: int = 0
     exchanges: int = 0
-    """Of the memories, dependent exchanges and summaries."""
+    """How many of the memories are dependent exchanges and summaries."""
     judgments: int = 0
     reasons: int = 0
     vectors: int = 0
     evidence: int = 0
     edges: int = 0
     receipts: int = 0
-    """Stripped."""
+    """Receipts that were stripped."""
     answers: int = 0
-    """Blanked."""
+    """Answers that were blanked."""
     checkpoints: int = 0
-    """Stripped."""
+    """Checkpoints that were stripped."""
     sessions: int = 0
-    """Summaries of working sessions, blanked, and what compression kept of agents' sessions."""
+    """Summaries of working sessions that were blanked, and what compression kept of agents'
+    sessions."""
     payloads: int = 0
-    """Of events, blanked."""
+    """Payloads of events that were blanked."""
     questions: int = 0
-    """Of batch jobs, blanked."""
+    """Questions of batch jobs that were blanked."""
     purposes: int = 0
-    """Lines of a model about files, classes and folders that quote an erased one."""
+    """Lines by a model about files, classes and folders that quote an erased memory."""
     observations: int = 0
-    """In the user's store."""
+    """Observations in the user's store."""
     shared: int = 0
-    """Contents that other memories show too, so their judgments stay."""
+    """Contents that other memories show too, so that their judgments stay."""
     earlier: tuple[str, ...] = ()
-    """Superseded memories that led to one of them and stay."""
+    """Superseded memories that led to an erased one and stay."""
     asides: tuple[str, ...] = ()
-    """Set-aside stores and scratch files with the text, removed; relative to the store's folder."""
+    """Set-aside stores and scratch files that contained the text and were removed; relative to
+    the store's folder."""
     is_finished: bool = False
     """Whether this call completed an erasure that had been cut short."""
     is_clean: bool = True
-    """Whether the files are rewritten; False: another process prevented it."""
+    """Whether the files are rewritten; if not, another process prevented it."""
 
 
 class _StorePlan(NamedTuple):
@@ -88,11 +90,11 @@ class _Plans(Struct, frozen=True):
 
     repository: _StorePlan
     user: _StorePlan | None
-    """None: the user's own store stays shut."""
+    """What goes from the user's own store; None: it stays closed."""
     takes_observations: bool
     """Whether everything that projects noted in the user's store goes as well."""
     observed: tuple[str, ...]
-    """The texts of those notes; empty if they stay."""
+    """The texts of those observations; empty if they stay."""
 
     @property
     def stores(self) -> list[_StorePlan]:

@@ -45,9 +45,9 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     """What goes from one store."""
 
     memories: Mapping[str, Memory]
-    """By id: the named ones and their dependents."""
+    """Memories by id: the named ones and their dependents."""
     dependents: frozenset[str]
-    """Of them, the exchanges and summaries that were not named."""
+    """Those of the memories that were not named: dependent exchanges and summaries."""
     turns: frozenset[str] = frozenset()
     """Turns whose answers go."""
     erased_tasks: frozenset[str] = frozenset()
@@ -57,15 +57,15 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     threads: frozenset[str] = frozenset()
     """Working sessions whose summaries go."""
     predecessors: tuple[str, ...] = ()
-    """Superseded memories that led to one of them."""
+    """Superseded memories that led to one of the memories."""
     turn_keys: frozenset[str] = frozenset()
-    """Erased questions that no turn asks any more: the reasons given for them go."""
+    """Keys of erased questions that no turn asks any more: the reasons given for them go."""
     texts: tuple[str, ...] = ()
     """Texts of the memories and the erased turns."""
     other_store_ids: frozenset[str] = frozenset()
     """Ids erased from the other store."""
     lines: LineMatcher = field(default_factory=lambda: LineMatcher(()))
-    """Lines of their texts that no other memory holds."""
+    """Lines of these texts that no other memory contains."""
 
     @property
     def ids(self) -> frozenset[str]:

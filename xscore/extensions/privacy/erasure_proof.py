@@ -31,19 +31,22 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
     lines: int
     """Lines, and halves of long ones, that were searched for."""
     still_said: int
-    """Lines left out because another memory or a task holds them."""
+    """Lines left out because another memory or a task contains them."""
     files: int
     """Files read."""
     encrypted: int
-    """Encrypted databases among them, whose rows were read instead."""
+    """How many of the files are encrypted databases, whose rows were read instead."""
     found_in: tuple[str, ...]
-    """Files that hold one of the lines."""
+    """Files that contain one of the lines."""
     journal_is_empty: bool
-    """False: another process reads the journal, which therefore still holds erased text."""
+    """Whether the journal is empty; if not, another process reads it, and it still contains
+    erased text."""
     user_store_searched: bool
-    """False: `memory.user_learning` is off, so the user's own store stayed shut."""
+    """Whether the user's own store was searched; if not, `memory.user_learning` is off, so that
+    it stayed closed."""
     holds: bool
-    """Whether nothing erased was found; also False if no line is long enough to search for."""
+    """Whether the proof holds: nothing erased was found. Also False if no line is long enough
+    to search for."""
 
 
 def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:

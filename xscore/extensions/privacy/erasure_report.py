@@ -37,7 +37,7 @@ class ErasureReport(NamedTuple):
     turns: Sequence[str]
     dry_run: bool
     verify: bool = False
-    """A proof was asked for."""
+    """Whether a proof was asked for."""
 
     @property
     def is_finished(self) -> bool:

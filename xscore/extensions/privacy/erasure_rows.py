@@ -30,12 +30,12 @@ _REASONS = """
 _KEPT_FIELDS = frozenset(
     {"id", "layer", "kind", "scope", "status", "language", "outcome", "cause"}
 )
-"""Fields of a receipt entry that say nothing of its text."""
+"""Fields of a receipt entry that say nothing about its text."""
 _MADE_WITH = frozenset({"answer", "bundle"})
-"""Parts of a receipt that go whole when the turn used an erased memory."""
+"""Parts of a receipt that are removed whole when the turn used an erased memory."""
 _BLANK_SUMMARY = "UPDATE session SET conversation_summary = '' WHERE thread = ?"
 _ALL_CONTENTS = ""
-"""In place of a content's hash."""
+"""All contents, in place of the hash of one."""
 
 
 def erase_rows(

@@ -55,8 +55,8 @@ class SalvageReport(Struct):
     """What was copied, and what was not."""
 
     kept: Counter[str] = field(default_factory=Counter)
-    """Rows by what they are, in plural words; `tasks` counts the turns by one judge that kept a
-    judgment."""
+    """Number of rows by what they are, in plural words; `tasks` counts the turns by one judge
+    that kept a judgment."""
     rejected_rows: int = 0
     """Rows that could be read and are invalid."""
     damaged_places: int = 0
@@ -87,7 +87,7 @@ class SalvageReport(Struct):
 
 
 _RowCheck = Callable[[Mapping[str, Any]], object]
-"""False, or an exception, rejects the row."""
+"""Checks a row: False, or an exception, rejects it."""
 
 
 class CopiedTable(Struct, frozen=True):
@@ -98,13 +98,14 @@ class CopiedTable(Struct, frozen=True):
     key: str
     keys: KeySpace = TEXTS
     is_valid: _RowCheck = lambda row: True
-    """Types, finite numbers and the schema's CHECKs are tested for all."""
+    """Further check of a row; types, finite numbers and the schema's CHECKs are tested for
+    all."""
     of_job: bool = False
     """Whether the key is a number within a job."""
     needs: str = ""
     """SQL that is true if the referenced row was kept."""
     came_later: bool = False
-    """Older schemas lack it: where it is missing, nothing is damaged."""
+    """Whether older schemas lack the table: where it is missing, nothing is damaged."""
 
     def copy(
         self, reader: DamagedReader, target: sqlite3.Connection, report: SalvageReport
@@ -238,7 +239,7 @@ TABLES = (
     _job_table("job_request", "requests of jobs", "question", needs=_HAS_QUESTION_AND_ASK),
     _job_table("batch", "batches", "number"),
 )
-"""In an order in which what a row refers to comes first."""
+"""Tables in an order in which a row comes after what it refers to."""
 TABLES_AFTER_MEMORIES = (
     CopiedTable("occurrence", "occurrences", "id", needs=_HAS_MEMORY),
     CopiedTable(

@@ -18,7 +18,8 @@ DamagedRow = tuple[Any, ...]
 MOST_PLACES = 5_000
 """Give up the rest of a table after this many damaged places."""
 _TEXT_CHARS = 34
-"""Longer than all our keys; keys with this much in common count as one."""
+"""Length of keys that are compared, longer than all of ours; keys with this much in common
+count as one."""
 
 
 class KeySpace(Struct, frozen=True):
@@ -27,7 +28,7 @@ class KeySpace(Struct, frozen=True):
     to_key: Callable[[int], object]
     to_number: Callable[[Any], int]
     end: int
-    """After the last key."""
+    """The place after the last key."""
 
 
 def _text_key(number: int) -> str:

@@ -48,7 +48,7 @@ class RebuiltStore(Struct, frozen=True):
     """The result of a rebuild."""
 
     set_aside_at: Path | None
-    """Where the old one is now; None: there was none."""
+    """Where the old store is now; None: there was none."""
     salvaged: SalvageReport | None
     """What was copied; None: nothing, because the old store was not known to be this user's."""
     left_out_journal: bool = False

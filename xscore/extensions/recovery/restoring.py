@@ -36,11 +36,11 @@ class RestorableMemories(Struct, frozen=True):
     copies: tuple[Path, ...]
     """The copies that were read, the latest first."""
     memories: tuple[StatedMemory, ...]
-    """By id."""
+    """Stated memories, by id."""
     erased: dict[str, float]
     """Ids that no import brings back -> when they were erased."""
     problems: tuple[str, ...]
-    """Why a copy could not be read."""
+    """The reason for each copy that could not be read."""
 
     @property
     def is_encrypted(self) -> bool:

@@ -71,14 +71,14 @@ _SPENDING_OF_CALLS = """
         WHERE span IS NOT NULL AND cost IS NOT NULL GROUP BY span
     )
 """
-"""What the caps of a day and of the repository count; summed in two parts so that no sum
+"""SQL of what the caps of a day and of the repository count, summed in two parts so that no sum
 overflows."""
 _SPENDING_OF_ALL_CALLS = """
     UPDATE spending SET spent = max(spent, (SELECT coalesce(sum(cost), 0) FROM call
         WHERE span IN ('repository', date(started_at, 'unixepoch'))))
     WHERE (SELECT total(cost) FROM call) < 9e18
 """
-"""The same for a store that had calls already."""
+"""SQL of the same sums for a store that had calls already."""
 _RESERVED = (
     "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
 )
@@ -91,7 +91,7 @@ _WITHOUT_BATCH = """
     AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.job = job_request.job
       AND number = job_request.batch)
 """
-"""A request whose batch is lost would wait for ever."""
+"""SQL of requests whose batch is lost, which would wait for ever."""
 
 
 def salvage_store(

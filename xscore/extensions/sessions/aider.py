@@ -40,9 +40,9 @@ class AiderReader(SessionReader):
 
     _session = ""
     _ordinal = 0
-    """Of the last question of the session."""
+    """Number of the last question of the session."""
     _is_unreadable = False
-    """Whether a line of that question is too long."""
+    """Whether that question has a line that is too long."""
     _room = MAX_ANSWER_BYTES
     _fence = ""
 

@@ -43,7 +43,7 @@ _REFUSED = (
     "The user doesn't want to take this action",
     "Permission to use",
 )
-"""The command never ran, so it did not fail."""
+"""Words of a refusal: the command never ran, so it did not fail."""
 _NOT_TYPED = (b'"tool_result"', b'"isSidechain":true', b'"isSidechain": true')
 
 

@@ -39,7 +39,7 @@ _TYPES = frozenset({"session_meta", "event_msg", "response_item", "turn_context"
 _SHELLS = frozenset({"shell", "shell_command", "exec_command", "local_shell", "container.exec"})
 _EXIT = re.compile(r"[Ee]xit(?:ed with)? code:? (-?\d{1,10})")
 _TYPED = re.compile(rb'(?<!\\)"user(?:_?message)?"', re.IGNORECASE)
-"""Shows that a person typed a line; quotes inside text are escaped."""
+"""Matches where a line shows that a person typed it; quotes inside text are escaped."""
 
 
 class CodexReader(SessionReader):
@@ -49,10 +49,11 @@ class CodexReader(SessionReader):
     expected: ClassVar[str] = f"expected records of Codex: {', '.join(sorted(_TYPES))}"
 
     _log = _WIRE
-    """Which log is believed."""
+    """The log that is believed."""
     _session = _cwd = ""
     _previous_id = ""
-    """Identity of the exchange before; identities form a chain, so copies in forks match."""
+    """Identity of the exchange before. Identities form a chain, so that copies in forks
+    match."""
     _is_agent = False
 
     @staticmethod

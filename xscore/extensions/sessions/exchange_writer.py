@@ -40,22 +40,22 @@ from xscore.store.session_summary import exchange_card, exchange_text
 from xscore.store.store import Store
 
 MAX_EXCHANGE_CHARS = 4_000
-"""Of the question, and of the answer."""
+"""Most characters kept of the question, and of the answer."""
 OUTPUT_CHARS = 1_200
 COMMAND_CHARS = 400
 FIX_CHARS = 800
 CONFIDENCE = 0.6
-"""What an agent once said is as uncertain as what is inferred."""
+"""Confidence in what an agent once said, as low as that of what is inferred."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
 READERS_VERSION = 6
 """Version of all readers; files read by another version are read again."""
 _SECRET_CHARS = 2_000
-"""Longest secret on one line; a key of many lines is recognised by either end."""
+"""Longest secret on one line; a key of many lines is recognized by either end."""
 _PROBES = re.compile(
     r"(?:[^\s=]+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b"
 )
-"""Commands that answer a question by failing."""
+"""Matches commands that answer a question by failing."""
 _ERROR = re.compile(
     r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE
 )
@@ -66,9 +66,9 @@ class ExchangeMemory(Struct, frozen=True):
 
     memory: Memory
     failures: tuple[FailedCommand, ...]
-    """Those that become failures of the project; redacted and short."""
+    """Failed commands that become failures of the project; redacted and short."""
     answer: str
-    """Short, as the fix of the failures."""
+    """The answer in short, as the fix of the failures."""
     secrets: int
 
 
@@ -138,7 +138,7 @@ def _failure_text(failed: FailedCommand) -> str:
 
 
 def answers_by_failing(command: str) -> bool:
-    """Whether a command answers a question by failing, as `grep` and `test` do."""
+    """`READERS_VERSION` at the time of reading."""
     return _PROBES.match(command) is not None
 
 
@@ -158,9 +158,9 @@ class ReadFile(Struct, frozen=True):
     readers: int
     """`READERS_VERSION` then."""
     since: float
-    """The `--since` it was read with."""
+    """The `--since` it was read with, in Unix seconds."""
     note: str = ""
-    """Why it was refused; empty if it was not."""
+    """Why the file was refused; empty if it was not."""
 
     def is_current(self, info: os.stat_result, *, since: float) -> bool:
         """Whether it has not changed, and today's readers read it, from that time on or earlier."""
@@ -183,7 +183,7 @@ class RefusedFile(Struct, frozen=True):
     path: str
     origin: str
     reason: str
-    """Names the line and what was expected there."""
+    """The line, and what was expected there."""
 
 
 class SessionImportReport(Struct, kw_only=True):
@@ -191,29 +191,29 @@ class SessionImportReport(Struct, kw_only=True):
 
     dry_run: bool
     files: int = 0
-    """Files of this repository."""
+    """Number of files of this repository."""
     unchanged: int = 0
-    """Of these, already imported and not opened."""
+    """How many of these were already imported and not opened."""
     bytes_read: int = 0
     exchanges: int = 0
-    """Exchanges read; the sum of the next five."""
+    """Exchanges read: the sum of the next five figures."""
     added: int = 0
     updated: int = 0
-    """Known, and continued since."""
+    """Exchanges that were known and have continued since."""
     known: int = 0
     forgotten: int = 0
-    """Erased by the user, so not imported again."""
+    """Exchanges that the user erased, so that they are not imported again."""
     elsewhere: int = 0
-    """Of other folders, or older than `--since`."""
+    """Exchanges of other folders, or older than `--since`."""
     failures: int = 0
     """Failing commands that became failures of the project."""
     links: int = 0
     """Edges to code that exchanges name."""
     secrets_redacted: int = 0
     by_origin: dict[str, int] = field(default_factory=Counter)
-    """Exchanges added or updated."""
+    """Exchanges added or updated, by origin."""
     damaged_lines: int = 0
-    """Lines left out of files of which the rest was read."""
+    """Lines left out of files that were otherwise read."""
     refused: list[RefusedFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -233,7 +233,7 @@ class ExchangeWriter:
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []
         self._seen: dict[str, MemoryState] = {}
-        """What was stored so far, or would be in a dry run."""
+        """State of what was stored so far, or would be in a dry run."""
 
     def add(self, exchanges: Sequence[ExchangeMemory], *read: ReadFile) -> None:
         """Take exchanges, and the file that was read to its end with them; commit when there are

@@ -66,7 +66,7 @@ FORMATS: dict[str, type[SessionReader]] = {
     for reader in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
 }
 LARGE_LOG_BYTES = 24 << 20
-"""About half a second."""
+"""Size of a large log, whose import takes about half a second."""
 
 
 def import_sessions(

@@ -27,7 +27,8 @@ MAX_ARRAY_BYTES = 32 << 20
 HEAD_BYTES = 64 << 10
 MAX_UNPACKED_BYTES = 4 << 30
 MAX_RATIO = 500
-"""Unpacked to packed bytes, checked after `RATIO_FROM_BYTES`; agents' logs reach 30."""
+"""Largest ratio of unpacked to packed bytes, checked after `RATIO_FROM_BYTES`; agents' logs
+reach 30."""
 RATIO_FROM_BYTES = 64 << 20
 _MAX_WINDOW_BYTES = 128 << 20
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
@@ -46,13 +47,13 @@ class SessionLine(NamedTuple):
     """One line of a file. A named tuple, because a gigabyte holds ten million of them."""
 
     number: int
-    """1-based."""
+    """Number of the line, from 1."""
     data: bytes
-    """Without the line end."""
+    """The line without its end."""
     is_truncated: bool = False
-    """Too long: `data` is only its beginning."""
+    """Whether the line is too long, so that `data` is only its beginning."""
     is_unterminated: bool = False
-    """It has no line end, so its agent may still be writing it."""
+    """Whether the line has no end, so that its agent may still be writing it."""
 
 
 @contextmanager

@@ -26,9 +26,9 @@ LOG_ENDINGS = (".jsonl", ".jsonl.zst")
 MAX_PATHS = 40
 MAX_FAILURES = 5
 MAX_CALLS = 200
-"""Commands that have not ended."""
+"""Most commands that are tracked until they end."""
 OUTPUT_CHARS = 32_000
-"""Of a failed command's output, its end; the memory keeps less."""
+"""Most characters kept of a failed command's output, from its end; the memory keeps less."""
 
 
 class FailedCommand(Struct, frozen=True):
@@ -36,7 +36,7 @@ class FailedCommand(Struct, frozen=True):
 
     command: str
     output: str
-    """The end of its output."""
+    """The end of the command's output."""
     passed_later: bool = False
     """Whether the same command succeeded later in the exchange."""
 
@@ -49,7 +49,7 @@ class ImportedExchange(Struct, frozen=True, kw_only=True):
     session: str
     """The agent's name for the session."""
     identity: str
-    """Stable across copies and repeated reads."""
+    """Identity of the exchange, stable across copies and repeated reads."""
     asked: str
     """What the person typed, without injected text."""
     answered: str
@@ -79,8 +79,8 @@ class SessionFile(Struct, frozen=True):
 
     path: Path
     is_in_repository: bool = False
-    """Its location proves that it belongs to the repository; otherwise its recorded folder
-    decides."""
+    """Whether its location proves that it belongs to the repository; otherwise its recorded
+    folder decides."""
     is_json_array: bool = False
     cwd: str = ""
     """The folder it belongs to, when its records do not name one."""
@@ -94,7 +94,7 @@ class SessionReader:
     origin: ClassVar[str]
     """Name of the format."""
     expected: ClassVar[str] = ""
-    """What a file of unknown records only should have held."""
+    """The records that a file should have had if it has only unknown ones."""
 
     def __init__(self, file: SessionFile, keep: Callable[[ImportedExchange], None]) -> None:
         """keep: is given each exchange when it has ended."""
@@ -103,9 +103,9 @@ class SessionReader:
         self.is_known: bool = False
         """Whether a record is of this format."""
         self.first_unknown: int = 0
-        """The number of the first line that is not."""
+        """The number of the first line that is of another format."""
         self.kept: int = 0
-        """Exchanges so far."""
+        """Number of exchanges so far."""
         self._open: ImportedExchange | None = None
         self._answer = ""
         self._paths: dict[str, None] = {}

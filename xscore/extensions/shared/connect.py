@@ -49,7 +49,8 @@ from xscore.settings.model import SharedSettings
 
 ASPECT = "shared server"
 ERASURE_S = 60.0
-"""For an erasure: Redis checks every turn of the tenant, PostgreSQL reads its table."""
+"""Deadline of an erasure, for which Redis checks every turn of the tenant and PostgreSQL reads
+its table."""
 T = TypeVar("T")
 
 

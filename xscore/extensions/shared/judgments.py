@@ -35,11 +35,11 @@ CATCH_UP_S = 1.0
 """How long the end of a turn waits for what earlier turns could not send; the rest is sent by the
 next one."""
 SAMPLED = 64
-"""About as many contents are asked for first."""
+"""About how many contents are asked for first, as a sample."""
 MOST_LOOKED_UP = 5_000
-"""Contents of one request that only reads."""
+"""Most contents of one request that only reads."""
 MOST_KEPT = 50_000
-"""Judgments that wait while the server is away: some 20 MB."""
+"""Most judgments that wait while the server is away: some 20 MB."""
 
 
 class SharedJudgmentStore:
@@ -63,7 +63,7 @@ class SharedJudgmentStore:
         self._unsent: dict[JudgmentKey, list[Judgment]] = {}
         self._waiting = 0
         self._dropped = 0
-        """Judgments beyond `MOST_KEPT` that were not sent."""
+        """Number of judgments beyond `MOST_KEPT` that were not sent."""
         self._sending: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
         self._failure: SharedUnavailable | None = None
@@ -252,7 +252,7 @@ class SharedClaims:
         self._lease_s = store.lease_s
         self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, self._lease_s / 3))
         self._has_asked = False
-        """The server may hold claims of this runner, even if its answer never came."""
+        """Whether the server may hold claims of this runner, even if its answer never came."""
 
     async def __aenter__(self) -> Self:
         """Begin the heartbeat."""

@@ -36,7 +36,8 @@ LOOKUP_S = 0.05
 """How much longer than its limit a knock is waited for."""
 _REDIS_PING = b"*1\r\n$4\r\nPING\r\n"
 _POSTGRES_SSL_REQUEST = struct.pack("!II", 8, 80_877_103)
-"""Asks whether it speaks TLS, which every PostgreSQL and pooler answers by one letter."""
+"""Request that asks whether a server speaks TLS, which every PostgreSQL and pooler answers with
+one letter."""
 
 
 def knock(url: str, *, timeout_s: float) -> float:
@@ -86,7 +87,7 @@ class RunningKnock:
         self._url = url
         self._timeout_s = timeout_s
         self.answer_s: float | None = None
-        """How long it took; None: there is no answer yet."""
+        """Seconds that the answer took; None: there is none yet."""
         self._answer: Future[SharedUnavailable | None] = start_in_thread(
             self._knock, name="xscore-knock"
         )
@@ -142,7 +143,7 @@ class ServerKnock:
     def __init__(self, url: str, *, timeout_s: float) -> None:
         """timeout_s: of one request, and how long the server is waited for in the thread."""
         self.calls: list[ServerCall] = []
-        """Knocks that failed, and by and by all requests of the turn."""
+        """Knocks that failed; later also all requests of the turn."""
         self._url = url
         self._timeout_s = timeout_s
         self._running: RunningKnock | None = None

@@ -28,7 +28,7 @@ from xscore.records.calls import RateLimits
 REPORT_SPENT_S = 0.5
 """Delay before the server learns what calls have cost."""
 RETURN_UNUSED_S = 0.2
-"""Delay before what is not used goes back."""
+"""Delay before unused amounts are returned."""
 LIMIT_KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
 
 
@@ -88,7 +88,7 @@ class _ServerBackend(Struct):
     known: dict[str, Reservation] = {}
     """Reservations that the server holds or does not know yet."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One request about a reservation at a time."""
+    """Held during a request about a reservation."""
     reporting: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
@@ -200,9 +200,10 @@ class SharedRates:
         self._link = link
         self._bucket = bucket
         self._room = dict.fromkeys(LIMIT_KINDS, 0.0)
-        """Taken at the server and not used by a call; below zero: more was used than taken."""
+        """Amounts taken at the server and not used by a call; below zero: more was used than
+        taken."""
         self._ready_at = 0.0
-        """From when it may be used, by the loop's clock."""
+        """When they may be used, on the loop's clock."""
         self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(
             deque
         )

@@ -16,7 +16,7 @@ from xscore.platform import database
 from xscore.store.index_rows import read_meta, write_meta
 
 OUTAGE = "shared_outage"
-"""Key in `meta`."""
+"""Key of the outage in `meta`."""
 REMEMBERED_S = 300.0
 
 
@@ -24,10 +24,10 @@ class ServerOutage(Struct, frozen=True):
     """A server that did not answer."""
 
     server: str
-    """Its name, with the tenant."""
+    """Name of the server, with the tenant."""
     problem: str
     at: float
-    """Unix seconds, when it was last waited for."""
+    """When the server was last waited for, in Unix seconds."""
 
 
 class OutageMemory:

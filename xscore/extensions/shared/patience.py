@@ -17,23 +17,24 @@ from xscore.platform import database
 from xscore.store.index_rows import read_meta, write_meta
 
 USUAL_ANSWER_KEY = "shared_answer"
-"""Key in `meta`."""
+"""Key in `meta` of how long a server usually takes to answer."""
 PATIENCE_FACTOR = 8
-"""A server is given this many times as long as it took before."""
+"""How many times as long as it took before a server is waited for."""
 MOST_BEYOND_S = 0.25
-"""But not longer than this beyond it, since a server that is far away may be down, too."""
+"""Most seconds that it is waited for beyond that, since a server that is far away may be down,
+too."""
 DECAY = 0.5
-"""What a slow answer still counts after a quick one, so that a busy time is not forgotten at
+"""Weight that a slow answer keeps after a quick one, so that a busy time is not forgotten at
 once."""
 NOTICEABLE = 1.5
-"""A change by less than this factor is not written."""
+"""Least factor of a change that is written."""
 
 
 class UsualAnswer(Struct, frozen=True):
     """How long a server took for its sign of life."""
 
     server: str
-    """Its name, with the tenant."""
+    """Name of the server, with the tenant."""
     seconds: float
 
 

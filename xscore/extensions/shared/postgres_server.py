@@ -32,10 +32,9 @@ from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
 VERSION = 1
-"""Of `postgres.sql`; rises with each change of it, with a step."""
+"""Version of `postgres.sql`. It rises with each change of it, which needs a step."""
 STEPS: Mapping[int, str] = {}
-"""By the version that it leads to: the SQL that brings the tables and functions of the version
-before there."""
+"""Version -> the SQL that brings the tables and functions of the version before to it."""
 MOST_OPEN = 8
 _MAKING = 7_837_063_920_241
 """Id of the advisory lock under which the tables are created and migrated."""
@@ -52,7 +51,7 @@ _STATEMENTS = {
     "heartbeat": "SELECT xscore.heartbeat(%s, %s, %s)",
     "release_runner": "SELECT xscore.release_runner(%s, %s)",
 }
-"""The first parameter is the tenant."""
+"""SQL of each request. Its first parameter is the tenant."""
 _SIGNS = (
     "Percent-encode characters of user and password that mean something in a URL: @ is %40, / is"
     " %2F, % is %25."

@@ -32,11 +32,11 @@ from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.text import one_line
 
 VERSION = 1
-"""Of the form of a tenant's keys; rises with each change of it, with a step. A tenant without a
-number has form 1."""
+"""Version of the form of a tenant's keys. It rises with each change of it, which needs a step.
+A tenant without a number has form 1."""
 STEPS: Mapping[int, str] = {}
-"""By the version that it leads to: the script that brings a tenant's keys there. KEYS: the
-version's key, which it sets last; it does nothing if that is not the number before."""
+"""Version -> the script that brings a tenant's keys to it. KEYS: the version's key, which it
+sets last; it does nothing if that is not the number before."""
 TURNS_AT_ONCE = 200
 """Turns of one step of an erasure."""
 _KEYS = {

@@ -26,13 +26,13 @@ from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.records.reports import ErasureRequest
 
 REDIS = frozenset({"redis", "rediss"})
-"""`rediss` uses TLS."""
+"""Schemes of Redis; `rediss` uses TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
 REDIS_PORT, POSTGRES_PORT = 6379, 5432
-"""Where they listen unless a URL says otherwise."""
+"""Ports where the servers listen unless a URL says otherwise."""
 SIGN_OF_LIFE_SHARE = 8
-"""A server has this part of `shared.timeout_s` to show that it is there: a quarter of a second of
-two."""
+"""The part of `shared.timeout_s` in which a server must show that it is there: a quarter of a
+second of two."""
 CHECK_IT = (
     "Check that it is running and that shared.url, user and password are right: `xscore doctor`"
     " asks it."
@@ -51,14 +51,14 @@ BAD_ANSWER = (
     ArithmeticError,
     RecursionError,
 )
-"""Raised by a driver, or when reading its answer, for an invalid answer: such a server counts as
-away."""
+"""Exceptions that a driver, or the reading of its answer, raises for an invalid answer: such a
+server counts as away."""
 MOST_AT_ONCE = 2_000
-"""Judgments of one script: some milliseconds in which Redis does nothing else."""
+"""Most judgments of one script: some milliseconds in which Redis does nothing else."""
 READER = "reader"
-"""The runner of a request that claims nothing."""
+"""Runner of a request that claims nothing."""
 NANO = Decimal(10**9)
-"""Of a dollar: whole nanodollars are exact in the doubles of Redis scripts."""
+"""One nanodollar in dollars: whole ones are exact in the doubles of Redis scripts."""
 _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ class ServerDriver(Protocol):
     """One kind of server. Every method may raise SharedUnavailable."""
 
     name: str
-    """For messages: scheme, host and port, without a password."""
+    """Name for messages: scheme, host and port, without a password."""
 
     async def describe(self) -> str:
         """Return the server's name in a few words (`Redis 7.0.15, writes its log`)."""

@@ -12,7 +12,7 @@ from xscore.extensions.shared.server import REDIS, displayed_url
 from xscore.platform.errors import UsageError
 
 SAFE_MODES = ("verify-full", "verify-ca")
-"""Of PostgreSQL's `sslmode`; the first is the default beyond this machine."""
+"""Safe values of PostgreSQL's `sslmode`; the first is the default beyond this machine."""
 _OTHER_HOSTS = {"host", "hostaddr", "service", "servicefile"}
 """Options of a PostgreSQL URL that win over the host in it."""
 _UNCHECKED = ("none", "optional")

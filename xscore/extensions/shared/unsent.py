@@ -24,9 +24,9 @@ from xscore.records.judgment import Judgment
 from xscore.store.index_rows import read_meta, write_meta
 
 UNSENT = "shared_unsent"
-"""Key in `meta`."""
+"""Key in `meta` of the turns that are not sent yet."""
 MOST_TURNS = 500
-"""Turns that are noted; the oldest are dropped beyond them."""
+"""Most turns that are noted; beyond that the oldest are dropped."""
 
 
 class UnsentTurn(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class UnsentTurn(Struct, frozen=True, kw_only=True):
 
     id: str
     server: str
-    """Its name, with the tenant."""
+    """Name of the server, with the tenant."""
     names: JudgmentKey
     process: str
     """Identity of the process that noted it, and may still be judging."""

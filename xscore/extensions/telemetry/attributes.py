@@ -37,10 +37,11 @@ class SpanRecord(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     ended: float
     error: str = ""
-    """Why it did not end well: the `kind` of an error, `cancelled`, `interrupted`, …; empty: it
-    did."""
+    """Why the span did not end well: the `kind` of an error, `cancelled`, `interrupted`, …;
+    empty if it did."""
     below: int | None = None
-    """Place of the span above it, among the spans of the turn; None: it is the turn's own."""
+    """Place of the parent span among the spans of the turn; None: the turn's own span is the
+    parent."""
     is_call: bool = False
 
 

@@ -30,9 +30,10 @@ from xscore.records.calls import EXCHANGE, CallRecord, ServerCall
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
-"""The longest that sending a turn may take,"""
+"""The longest that sending a turn may take, in seconds, without its spans."""
 MORE_S_A_SPAN = 0.000_5
-"""plus this much for each of its spans, of which a collector takes some thousands a second."""
+"""Additional seconds for each of its spans, of which a collector takes some thousands a
+second."""
 _ENDS: dict[int, str] = {
     ExitCode.NOTHING_JUDGED: "nothing_judged",
     ExitCode.BUDGET: "budget",

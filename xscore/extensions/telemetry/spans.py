@@ -31,10 +31,10 @@ from xscore.extensions.telemetry.attributes import NAME, SCHEMA_URL, SpanRecord
 from xscore.platform.text import one_line
 
 BATCH = 512
-"""Spans a request to the collector."""
+"""Most spans of one request to the collector."""
 TIMEOUT_S = 0.75
-"""Of a request to the collector, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than the
-exporter's first pause, so that a collector which refuses is not asked again."""
+"""Timeout of a request to the collector, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than
+the exporter's first pause, so that a collector which refuses is not asked again."""
 NOT_TAKEN = "did not accept the spans of this turn"
 LEFT_ALONE = "the collector failed before, so the spans of this turn were not sent"
 

@@ -40,11 +40,11 @@ from xscore.scorer.chat_replies import printable_reason
 
 MAX_BYTES = 1_000_000_000
 GROUP_ROWS = 50_000
-"""Rows of one transaction, so that other processes wait only milliseconds."""
+"""Rows written in one transaction, so that other processes wait only milliseconds."""
 MAX_ROWS = 10_000_000
 MAX_UNTRUSTED_ROWS = 1_000_000
 _HEAD_BYTES = 512
-"""A first line is shorter."""
+"""Longest first line, in bytes."""
 USE_ITS_KEY = (
     "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or import it"
     " with --untrusted into quarantine, where it orders the work and never counts as a score."
@@ -118,29 +118,29 @@ class JudgmentExport(Struct):
 
     judgments: int = 0
     turns: int = 0
-    """Turns by one judge."""
+    """Number of turns by one judge."""
     reasons: int = 0
     damaged: int = 0
     """Judgments left out because they do not match their checksum."""
     bytes: int = 0
     key: str = ""
-    """Id of the key that signed."""
+    """Id of the key that signed the file."""
 
 
 class JudgmentImport(Struct):
     """What an import did or would do."""
 
     judgments: int = 0
-    """In the file."""
+    """Number of judgments in the file."""
     added: int = 0
     known: int = 0
-    """Judged here before, or twice in the file: the first is kept."""
+    """Judgments that were known here, or are in the file twice: the first is kept."""
     turns: int = 0
-    """Turns by one judge in the file."""
+    """Number of turns by one judge in the file."""
     believed: bool = True
-    """False: they are in quarantine."""
+    """Whether the judgments are believed; if not, they are in quarantine."""
     key: str = ""
-    """Id of the key that signed; empty: not checked."""
+    """Id of the key that signed the file; empty: not checked."""
 
 
 def export_judgments(

@@ -47,7 +47,7 @@ from xscore.store.store import Store
 
 MAX_IMPORT_BYTES = 256_000_000
 MAX_TRUSTED_COUNT = 1_000
-"""Higher counts in a foreign file are reduced to this."""
+"""Highest count trusted in a foreign file; higher ones are reduced to it."""
 _EVENTS = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that tell what happened, and state nothing."""
 LINE_HINT = (
@@ -55,7 +55,7 @@ LINE_HINT = (
     " lines that are not JSON."
 )
 MOST_NAMED = 10
-"""Numbers of damaged lines that are shown."""
+"""How many numbers of damaged lines are shown."""
 _CLOCK_SKEW_S = 86_400.0
 
 
@@ -69,7 +69,7 @@ class MemoryImport(Struct):
     unchanged."""
     forgotten: int = 0
     refused: int = 0
-    """Lines of the user's own layer, which was not requested."""
+    """Number of lines of the user's own layer, which was not requested."""
     redacted: int = 0
     damaged: tuple[int, ...] = ()
     """Numbers of lines that are not JSON and were left out, where that was asked for."""

@@ -47,7 +47,7 @@ _JUDGMENTS_LINE = re.compile(
 )
 _ANY_JUDGMENTS_LINE = re.compile(rb"xscore-cache (\d{1,6}) ")
 _UNVERIFIED = "0" * 64
-"""A signature that no key makes."""
+"""A signature that no key produces."""
 
 
 def upgrade_file(

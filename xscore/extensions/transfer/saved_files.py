@@ -37,11 +37,12 @@ from xscore.platform.json_lines import (
 from xscore.platform.text import escape_in_json
 
 FILE_SCHEMA = 4
-"""Of the form; earlier forms had the numbers 1 (memories, snapshots) and 3 (judgments)."""
+"""Version of the form; earlier forms had the numbers 1 (memories, snapshots) and 3
+(judgments)."""
 _PURPOSE = b"xscore saved file\0"
 _MAX_JUDGMENT_BYTES = 8_000
 _PIECE_BYTES = 1_024
-"""Unpacked at a time: at most 1 MB comes out of so little."""
+"""Bytes unpacked at a time: at most 1 MB comes out of so little."""
 _BOM = b"\xef\xbb\xbf"
 _FORM_FIELD = b'"form"'
 
@@ -59,15 +60,15 @@ _NAMES: Mapping[Contents, str] = {
     Contents.SNAPSHOT: "a snapshot",
     Contents.JUDGMENTS: "a file of judgments",
 }
-"""For messages."""
+"""Names of the contents, for messages."""
 _SHAPES: Mapping[Contents, Any] = {
     Contents.MEMORIES: SavedMemory,
     Contents.SNAPSHOT: SnapshotRecord,
     Contents.JUDGMENTS: SavedJudgment,
 }
-"""What a line may be; a record that a file of its kind does not hold is refused."""
+"""Records that a line may be, by the kind of file; any other is refused."""
 _EARLIER_JUDGMENTS = b"xscore-cache "
-"""The first line of judgments before they had the form of all files."""
+"""Matches the first line of judgments before they had the form of all files."""
 _READ_BY: Mapping[Contents, str] = {
     Contents.MEMORIES: "xscore memory import",
     Contents.SNAPSHOT: "xscore memory import --snapshot",
@@ -86,7 +87,7 @@ class FileHeader(
     packing: Literal["", "zlib"] = ""
     """How the lines after this one are packed."""
     signer: Annotated[str, Meta(pattern=r"^([0-9a-f]{16})?\Z")] = ""
-    """Id of the key that signed."""
+    """Id of the key that signed the file."""
     signature: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
     def __post_init__(self) -> None:
@@ -99,9 +100,9 @@ class SavedFile(Struct, frozen=True, kw_only=True):
     """A file whose first line was read; its records were not."""
 
     name: str
-    """For messages."""
+    """Name of the file for messages."""
     first_line: bytes
-    """Empty where people left it out."""
+    """The first line; empty where people left it out."""
     header: FileHeader
     body: bytes
 

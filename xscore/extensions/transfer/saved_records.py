@@ -65,7 +65,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
 _Alias = Annotated[str, Meta(max_length=4 * ALIAS_CHARS)]
-"""Longer than one may be stated: what redaction puts in takes room."""
+"""An alias. It may be longer than one may be stated, since redaction takes room."""
 _Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 
 
@@ -84,7 +84,7 @@ class SavedDetails(
 
 
 NO_FACTS, _NO_DETAILS = CodeFacts(), SavedDetails()
-"""Fields with these values are not written."""
+"""Default values, which are not written."""
 
 
 class SavedMemory(
@@ -240,10 +240,10 @@ class SavedJudgment(
     judge: _Hash
     """Judge key."""
     judge_name: Annotated[str, Meta(max_length=400)]
-    """`provider:model` where it is known."""
+    """The judge as `provider:model`, where it is known."""
     draw: Annotated[int, Meta(ge=0, le=1_000)] = field(name="sample")
     hash: _Hash
-    """Of the content."""
+    """Hash of the content."""
     score: _Share
     prior: _Share
     pack: Annotated[str, Meta(max_length=64)]

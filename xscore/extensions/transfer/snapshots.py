@@ -98,7 +98,7 @@ class SnapshotRestored(Struct, kw_only=True):
     redacted: int = 0
     forgotten: int = 0
     refused: int = 0
-    """Memories of a user layer, which no snapshot of ours holds."""
+    """Number of memories of a user layer, which no snapshot of ours contains."""
 
 
 def take_snapshot(store: Store) -> Snapshot:

@@ -16,7 +16,7 @@ from xscore.platform.files import read_input_file
 
 KEY_BYTES = 32
 _DISTINCT = 12
-"""32 random key bytes have about 30 distinct values, and never fewer than this."""
+"""Fewest distinct values of a key: 32 random bytes have about 30, and never fewer than this."""
 _MAX_KEY_FILE_BYTES = 4_096
 NEW_KEY_HINT = (
     "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you"

@@ -14,7 +14,7 @@ from xscore.extensions.pages.records import MapMemory, TurnPage
 
 LEAST_CHANGE = 0.05
 ROWS_SHOWN = 60
-"""Of what rose, and of what fell."""
+"""Rows shown of memories that rose, and of those that fell."""
 
 
 class ComparedMemory(NamedTuple):
@@ -24,7 +24,7 @@ class ComparedMemory(NamedTuple):
     before: float | None
     now: float | None
     rank_before: int
-    """Its place among the chosen, from 1; 0: it was not chosen."""
+    """Rank among the chosen memories of the earlier turn, from 1; 0: it was not chosen."""
     rank_now: int
 
     @property
@@ -39,17 +39,18 @@ class TurnComparison(Struct, frozen=True, kw_only=True):
     """Two turns compared."""
 
     before: TurnPage
-    """The earlier of the two."""
+    """The earlier turn of the two."""
     now: TurnPage
     memories: tuple[ComparedMemory, ...]
-    """All candidates of either, by path and line."""
+    """All candidates of either turn, by path and line."""
     chosen: tuple[ComparedMemory, ...]
-    """What either chose: the later turn's in its order, then what only the earlier one chose."""
+    """Memories that either turn chose: the later turn's in its order, then those that only the
+    earlier one chose."""
     rose: tuple[ComparedMemory, ...]
-    """The most first."""
+    """Memories that rose, the most first."""
     fell: tuple[ComparedMemory, ...]
     incomparable: int
-    """How many have no score in one of the turns, or in both."""
+    """How many memories have no score in one of the turns, or in both."""
 
     @property
     def is_same_question(self) -> bool:

@@ -24,9 +24,9 @@ from xscore.extensions.view.guard import (
 from xscore.extensions.view.messages import PageRequest, PageResponse
 
 HEAD_S = 3.0
-"""From the connection to the end of a request's head."""
+"""Time from the connection to the end of a request's head."""
 ASKING_S = 10.0
-"""From there to the last byte of a form; and how long a reply may stay unread."""
+"""Time from there to the last byte of a form; also how long a reply may stay unread."""
 MAX_HEAD_BYTES = 32_768
 HEADERS = {
     "Cache-Control": "no-store",

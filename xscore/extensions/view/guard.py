@@ -17,7 +17,7 @@ from msgspec import Struct
 from xscore.extensions.view.messages import PageRequest
 
 MAX_BODY_BYTES = 100_000
-"""Of a posted form: the longest memory, percent-escaped."""
+"""Largest posted form in bytes: the longest memory, percent-escaped."""
 MAX_FIELDS = 20
 FORM = "application/x-www-form-urlencoded"
 OWN_SITES = ("same-origin", "none")
@@ -51,7 +51,7 @@ class ServerAddress(Struct, frozen=True):
 
 
 Headers = Mapping[str, Sequence[str]]
-"""Lower-case name -> its values, as often as it was sent."""
+"""Lower-case name -> its values, once for each time it was sent."""
 
 
 def check_headers(

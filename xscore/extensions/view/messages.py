@@ -14,10 +14,10 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
     is_post: bool
     path: tuple[str, ...]
-    """The parts of the path behind the token, without empty ones."""
+    """The parts of the path after the token, without empty ones."""
     query: Mapping[str, tuple[str, ...]] = {}
     form: Mapping[str, str] = {}
-    """The fields of a posted form; the last one of a name."""
+    """The fields of a posted form; of several with one name the last."""
 
     def first(self, name: str) -> str:
         """Return the first value of a query field; empty: there is none."""
@@ -33,4 +33,4 @@ class PageResponse(Struct, frozen=True, kw_only=True):
     policy: str = "default-src 'none'"
     """The content security policy."""
     location: str = ""
-    """Where a browser goes next, of a 303."""
+    """Where a browser goes next after a 303."""

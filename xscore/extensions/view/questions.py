@@ -19,7 +19,7 @@ from xscore.store.turn_history import TurnFilter, list_turns, past_turn
 
 SHOWN_AT_ONCE, MOST_SHOWN = 50, 2_000
 CHARS_AROUND = 90
-"""Of an answer, on each side of what was searched for."""
+"""Characters shown of an answer on each side of the text that was searched for."""
 
 
 class Excerpt(Struct, frozen=True):
@@ -37,7 +37,7 @@ class QuestionRow(Struct, frozen=True, kw_only=True):
     age: str
     excerpt: Excerpt | None = None
     asked_before: str = ""
-    """Id of the listed turn that asked the same before; empty: none."""
+    """Id of the listed turn that asked the same before; empty if there is none."""
 
 
 def questions_page(site: Site, request: PageRequest) -> PageResponse:

@@ -30,7 +30,7 @@ MAX_CONNECTIONS = 32
 ROOM_S = 1.0
 """How long a dropped connection may take to make room for another one."""
 IDLE_CHECK_S = 0.5
-"""How often the server looks whether it is idle, or is to end."""
+"""Seconds between two checks whether the server is idle, or is to end."""
 
 
 class PageServer(ThreadingMixIn, TCPServer):
@@ -59,7 +59,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         self._is_ending = False
         self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._silent: dict[socket.socket, None] = {}
-        """Connections that have not asked yet, the oldest first."""
+        """Connections that have sent no request yet, the oldest first."""
 
     def serve(self, make_page: MakePage) -> None:
         """Answer requests until none has come for long enough.

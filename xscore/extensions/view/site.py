@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 OWN_POLICY = "base-uri 'none'; frame-ancestors 'none'"
-"""Of a page that is also written to files, beside the policy that stands in it."""
+"""Policy of a page that is also written to files, in addition to the one in the page itself."""
 PARTS = Path(__file__).with_name("parts")
 
 
@@ -41,7 +41,7 @@ class PageAssets(Struct, frozen=True, kw_only=True):
     styles: tuple[str, ...] = ("page.css", "view.css")
     scripts: tuple[str, ...] = ()
     drawing: str = ""
-    """A bundle of kept packages."""
+    """Scripts that draw the page: a bundle of kept packages."""
 
 
 PLAIN_ASSETS = PageAssets()
@@ -52,10 +52,10 @@ class Site(Struct, frozen=True, kw_only=True):
 
     flags: Flags
     folder: Path
-    """Where the command was started."""
+    """The folder where the command was started."""
     loaded: LoadedSettings
     repository: str
-    """Its name, as pages show it."""
+    """Name of the repository, as pages show it."""
     root: str
     """The path of the first page, with the token: `/…/`."""
     may_edit: bool

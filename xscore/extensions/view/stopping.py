@@ -18,8 +18,8 @@ from xscore.store.turn_history import RunningTurn
 COMMANDS = frozenset({"ask", "context", "continue"})
 PROGRAM = "xscore"
 WORDS_BEFORE = 4
-"""Of a command line, among which the name of the program stands: Python and its options come
-first."""
+"""How many words of a command line may come before the name of the program: Python and its
+options."""
 PS_S = 5.0
 
 

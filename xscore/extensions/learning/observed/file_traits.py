@@ -26,7 +26,7 @@ ERROR_BASE = "error of "
 """Begins the trait of an error class with this base."""
 _ENTITIES = "source = 'index' AND layer = 'graph' AND status = 'active'"
 _MANY = 500
-"""Beyond this many changed files all rows are read, which is faster."""
+"""Number of changed files above which all rows are read, which is faster."""
 _TEST_PATH = re.compile(
     r"(?:\A|/)(?:tests?|testing|specs?|__tests__|features)/|(?:\A|/)(?:test_|conftest)[^/]*\Z"
     r"|[._-](?:test|tests|spec)\.[\w.]{1,40}\Z|Tests?\.(?:java|kt|cs|php|swift)\Z"
@@ -64,7 +64,7 @@ class FileTraits(Struct, array_like=True):
     """What one version of a file shows."""
 
     version: str
-    """The beginning of its hash."""
+    """Version of the file: the beginning of its hash."""
     language: str
     is_test: bool
     traits: dict[str, Trait]

@@ -77,11 +77,11 @@ _LISTED: Mapping[str, re.Pattern[str]] = {
     "setup.cfg": re.compile(r"(?m)^\[(?:tool:)?(flake8|mypy|pytest|isort|pylint)\b"),
     "tox.ini": re.compile(r"(?m)^\[(flake8|mypy|pytest|isort)\b"),
 }
-"""Manifests that are not TOML or JSON: what names a package in them."""
+"""Pattern of a package's name in manifests that are not TOML or JSON."""
 _RUFF_FORMAT = re.compile(r"\bruff format\b|^\[tool\.ruff\.format\]", re.MULTILINE)
 MOST_DECLARED = 5_000
 MOST_LOCATED = 60
-"""Known packages of one file: for each the file is searched once."""
+"""Most known packages located in one file, which is searched once for each."""
 
 
 class SettingsTraits(Struct, array_like=True):
@@ -95,7 +95,7 @@ class SettingsTraits(Struct, array_like=True):
     commands: list[RunCommand] = []
     runtimes: list[ObservedFact] = []
     names: list[NamedPlace] = []
-    """What folders are called."""
+    """Places in the file that say what folders are called."""
 
 
 def is_manifest(path: str) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 MOST_NAMES = 200
-"""Read of one file."""
+"""Most names read of one file."""
 MOST_PLACES = 3
-"""Folders that one name may mean."""
+"""Most folders that one name may mean."""
 MOST_NAME_CHARS = 80
 _COMPOSE = re.compile(r"(?:[\w.-]+/)?(?:docker-)?compose[\w.-]*\.ya?ml\Z")
 _OWNERS = frozenset(
@@ -23,7 +23,8 @@ _OWNERS = frozenset(
 _SERVICE = re.compile(r"([ ]+)([\w.-]+):[ ]*(?:#.*)?$")
 _BUILD = re.compile(r"[ ]+(?:build|context):[ ]*[\"']?([\w./-]+)[\"']?[ ]*(?:#.*)?$")
 _FOLDER = re.compile(r"[\w./@+()\[\]-]{1,120}")
-"""Of letters and signs that folders have: judges are shown it beside the task, as no stranger's."""
+"""Matches a folder of letters and signs that are safe to show: judges read it with the task, as
+trusted text."""
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _NAME_LINE = re.compile(r"^name[ \t]*=[ \t]*[\"']([^\"'\n]{1,80})[\"']", re.MULTILINE)
 _JSON_NAME = re.compile(r"^[ \t]{0,4}\"name\"[ \t]*:[ \t]*\"([^\"\n]{1,80})\"", re.MULTILINE)
@@ -41,7 +42,7 @@ class NamedPlace(Struct, frozen=True, array_like=True):
 
     name: str
     place: str
-    """Relative to the root, with `/` at its end."""
+    """Folder relative to the root, with `/` at its end."""
 
 
 def names_places(path: str) -> bool:

@@ -24,7 +24,7 @@ from xscore.store import memory_writer
 from xscore.store.events import EventName
 
 NOT_SHOWN = 0
-"""Evidence of what no file shows any more."""
+"""Evidence of a fact that no file shows any more."""
 
 
 class CitedFact(ObservedFact, frozen=True, kw_only=True):

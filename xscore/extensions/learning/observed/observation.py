@@ -32,20 +32,20 @@ from xscore.store.index_rows import read_index_meta, write_index_meta
 from xscore.store.task_names import NAMED_PLACES
 
 MOST_CODE_FILES = 20_000
-"""Files of code that are looked at: what is kept of them is read and written whole."""
+"""Most files of code that are looked at: what is kept of them is read and written whole."""
 MOST_NAMES = 1_000
-"""Names of folders that are kept."""
+"""Most names of folders that are kept."""
 MOST_FACTS = 20
-"""Facts noted of a repository."""
+"""Most facts noted of a repository."""
 MOST_MANIFESTS = 50
 MOST_SETTINGS_FILES = 80
 MAX_SETTINGS_BYTES = 1_000_000
 _HASH_CHARS = 12
-"""Of the hash of a file, by which its version is known."""
+"""How many characters of a file's hash identify its version."""
 _LOOKED_AT = "observed_files"
-"""Key in `worktree_meta`: an `_Observed`."""
+"""Key in `worktree_meta` of an `_Observed`."""
 _RULES = "3"
-"""Increase it when the same file would show something else."""
+"""Version of the rules. Increase it when the same file would show something else."""
 _FIRST_TOPICS = frozenset(
     """
     test_runner linter formatter type_checker package_manager orm http_client web_framework database
@@ -70,7 +70,7 @@ class FileFindings(Struct, frozen=True):
     locks: dict[str, str]
     """Package manager -> its lock file."""
     is_changed: bool
-    """Whether it differs from what is kept."""
+    """Whether the observation differs from what is kept."""
     has_news: bool
     """Whether the files may show something else than before."""
 

@@ -25,12 +25,12 @@ from xscore.store import memory_writer
 from xscore.store.composing import details_text
 
 SHARE_TOLERANCE = 0.03
-"""A share that moves by less keeps its words."""
+"""Least change of a share that changes its words."""
 COUNT_TOLERANCE = 0.2
-"""So is one of a total that changes by less than this part."""
+"""A count out of a total that changes by less than this part keeps its words, too."""
 FILES_NAMED = 3
 _ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?|bench\w*)/")
-"""Folders whose files say nothing of how the project itself is made."""
+"""Matches folders whose files say nothing of how the project itself is made."""
 _SHARE = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+)")
 
 
@@ -58,19 +58,19 @@ class ObservedFact(Struct, frozen=True, kw_only=True):
 
     key: str
     value: str
-    """What identifies it under its key."""
+    """The value that identifies the fact under its key."""
     words: str
     kind: Kind = Kind.CONVENTION
     because: str = ""
     aliases: tuple[str, ...] = ()
     lines: tuple[SourceLine, ...] = ()
-    """The lines that show it, which its memory cites."""
+    """The lines that show the fact, which its memory cites."""
     files: tuple[str, ...] = ()
-    """Files that show it without a line of their own."""
+    """Files that show the fact without a line of their own."""
     count: int = 1
-    """How many files or definitions show it."""
+    """How many files or definitions show the fact."""
     topic: str = ""
-    """What it is about where its key says more; empty: its key."""
+    """What the fact is about where its key says more; empty: its key."""
 
 
 def memory_of_fact(fact: ObservedFact, *, confidence: float, now: float) -> Memory:

@@ -33,7 +33,7 @@ class CommandSource(StrEnum):
     SCRIPT = "script"
     """A target or script of the repository: make, npm, just, a file in `scripts/`."""
     ENVIRONMENTS = "environments"
-    """tox or nox."""
+    """An environment of tox or nox."""
     CI = "ci"
 
 
@@ -64,7 +64,7 @@ _BY_NAME: dict[CommandPurpose, str] = {
     CommandPurpose.INSTALL: r"install(?:[:_-]dev)?|setup|bootstrap|deps|develop|init",
     CommandPurpose.RUN: r"dev|start|serve|run|watch",
 }
-"""The whole name of a target, script or environment."""
+"""Purpose -> the pattern of the whole name of a target, script or environment."""
 _RUNNER = r"(?:npm|pnpm|yarn|bun)(?: run)?(?: -s)? "
 _BY_WORDS: tuple[tuple[CommandPurpose, str], ...] = (
     (
@@ -112,7 +112,7 @@ _PLUMBING = re.compile(
     r"(?:echo|cd|export|mkdir|cp|mv|rm|curl|wget|git|if|for|while|fi|done|else|then|set|sudo|apt"
     r"|apt-get|brew|choco|sed|cat|source|\.|test|\[)\b|[#{}\[(]"
 )
-"""How a line begins that is not a command for people."""
+"""Matches the beginning of a line that is not a command for people."""
 
 
 def purpose_of_name(name: str) -> CommandPurpose | None:

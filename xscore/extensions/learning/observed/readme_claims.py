@@ -33,7 +33,7 @@ _DOCUMENTS = (
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 MAX_BYTES = 500_000
 MOST_CLAIMS = 200
-"""Commands of a document that are checked."""
+"""Most commands of a document that are checked."""
 _INLINE = re.compile(r"(?<!`)`++([^`\n]{3,160})`++")
 _PROMPT = re.compile(r"^(?:\$|>|%)\s+")
 _MAKE = re.compile(r"^make\s+([A-Za-z][\w.-]*)\s*$")
@@ -74,11 +74,11 @@ class _Project(Struct, frozen=True):
     packages: frozenset[str]
     """Test frameworks that something names, configures or imports."""
     minimums: Mapping[str, tuple[int, ...]]
-    """Runtime -> the least version that its manifest asks for."""
+    """Runtime -> the lowest version that its manifest asks for."""
     declared: Declared
-    """By the Makefile and the `package.json` of the top folder."""
+    """What the Makefile and the `package.json` of the top folder declare."""
     has_makefile: bool
-    """In the top folder or below."""
+    """Whether there is a Makefile in the top folder or below."""
 
 
 def contradicted_claims(root: RepositoryRoot, findings: FileFindings) -> list[Contradiction]:

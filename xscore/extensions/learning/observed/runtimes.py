@@ -27,7 +27,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("Cargo.toml", "Rust", r'^rust-version[ \t]*=[ \t]*"([^"\n]{1,20})"'),
     ("composer.json", "PHP", r'^[ \t]*"php"[ \t]*:[ \t]*"([^"\n]{1,40})"'),
 )
-"""File, what it runs on, and the line that says which versions."""
+"""File, the runtime it is about, and the pattern of the line that says which versions."""
 LOCKS = {
     "uv.lock": "uv",
     "poetry.lock": "poetry",

@@ -18,9 +18,9 @@ LEAST_SHARE = 0.9
 LEAST_COUNT = 12
 LEAST_ERRORS = 5
 LEAST_ERROR_SHARE = 0.5
-"""Of the error classes, that derive from one of the project's own."""
+"""Least share of the error classes that derive from one of the project's own."""
 LANGUAGE_SHARE = 0.2
-"""Of the files of code that a language must have."""
+"""Least share of the files of code that a language must have."""
 _NAMES = {
     "python": "Python",
     "javascript": "JavaScript",

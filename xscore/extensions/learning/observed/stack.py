@@ -55,7 +55,8 @@ class StackPart(Struct, frozen=True):
     manifest: SourceLine | None = None
     """The line that names it; None: only imports show it."""
     folder: str = ""
-    """Where it is another choice than the project's main one; empty: it is that."""
+    """Folder in which it is another choice than the project's main one; empty: it is the main
+    one."""
 
     @property
     def key(self) -> str:

@@ -45,9 +45,9 @@ class AccessChange(Struct, frozen=True, kw_only=True):
     project: str
     """The repository's keyed digest."""
     is_closed: bool | None = None
-    """None: as it is."""
+    """Whether the repository is closed; None: as it is."""
     granted: Sequence[str] = ()
-    """Logins."""
+    """Logins that are granted access."""
     revoked: Sequence[str] = ()
 
 
@@ -56,7 +56,7 @@ class RepositoryAccess(Struct, frozen=True, kw_only=True):
 
     is_closed: bool
     logins: tuple[str, ...]
-    """Those with a grant; they count only if it is closed."""
+    """Logins with a grant, which counts only if the repository is closed."""
 
 
 def change_access(address: TeamAddress, change: AccessChange) -> RepositoryAccess:

@@ -45,7 +45,7 @@ class TeamAddress(Struct, frozen=True, kw_only=True):
 
     url: str
     name: str
-    """For messages: without user and password."""
+    """Name for messages: without user and password."""
     host: str
     port: int
     login: str

@@ -45,12 +45,12 @@ class TeamMember(Struct, frozen=True, kw_only=True):
     """A member who has pulled from this repository."""
 
     member: str
-    """Digest; the server vouches for it."""
+    """Digest of the member; the server vouches for it."""
     by: str
-    """As the member calls itself; empty: it cannot be read."""
+    """The member's name for itself; empty: it cannot be read."""
     shares: int
     behind: int
-    """Entries that it has not pulled yet."""
+    """Number of entries that the member has not pulled yet."""
     seen_at: float
     """Unix seconds."""
     is_you: bool
@@ -65,7 +65,7 @@ class TeamStatus(Struct, frozen=True, kw_only=True):
     members: tuple[TeamMember, ...]
     counts: ServerCounts
     behind: int
-    """Entries that this store has not pulled yet."""
+    """Number of entries that this store has not pulled yet."""
     round_trip_s: float
 
 
@@ -73,9 +73,9 @@ class TeamExport(Struct, frozen=True):
     """What a team shares of a repository, as a file holds it."""
 
     memories: tuple[SavedMemory, ...]
-    """Sorted."""
+    """The team's memories, sorted."""
     skipped: int
-    """Entries that cannot be read."""
+    """Number of entries that cannot be read."""
 
 
 class TeamClient:

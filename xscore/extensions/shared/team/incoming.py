@@ -42,11 +42,11 @@ class Incoming(Struct, frozen=True, kw_only=True):
 
     member: str
     name: str
-    """Of the row."""
+    """Name of the row."""
     kind: str
     memory: SharedMemory | None = None
     checkpoint: SharedCheckpoint | None = None
-    """Neither: it was erased."""
+    """The checkpoint of the entry; without memory and checkpoint it was erased."""
 
 
 class Arrivals(Struct):
@@ -57,7 +57,7 @@ class Arrivals(Struct):
     removed: int = 0
     checkpoints: int = 0
     forgotten: int = 0
-    """Not taken, since the user had erased them here."""
+    """Entries not taken, since the user had erased them here."""
 
     @property
     def total(self) -> int:

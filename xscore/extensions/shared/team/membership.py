@@ -21,18 +21,18 @@ from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.store import Store
 
 MEMBERSHIP = "team"
-"""Key in `meta`."""
+"""Key of the membership in `meta`."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 30.0, 900.0
-"""How long a server that was away is not asked again; doubles with each failure."""
+"""How long a server that was away is left alone; doubles with each failure."""
 COMMAND_S = 120.0
-"""For a process that is about nothing else, with thousands of memories to take."""
+"""Deadline for a process that does nothing else, with thousands of memories to take."""
 
 
 class Membership(Struct, frozen=True, kw_only=True):
     """How this store takes part in a team."""
 
     repository: str
-    """`github.com/acme/pay`."""
+    """Name of the repository: `github.com/acme/pay`."""
     by: str
     """The member's display name."""
     organisation: str = ""
@@ -43,19 +43,20 @@ class Membership(Struct, frozen=True, kw_only=True):
     version: int = 0
     """Version of the project up to which this store has pulled."""
     event: int = -1
-    """The newest event of the store when its own memories were last compared; -1: never."""
+    """The newest event of the store when its own memories were last compared; -1: they never
+    were."""
     kinds: tuple[str, ...] = ()
     """Kinds exchanged at the last sync."""
     synced_at: float = 0.0
-    """Unix seconds; 0: never."""
+    """When the store was last synchronized, in Unix seconds; 0: never."""
     is_slow: bool = False
     """Whether the last exchange took longer than a turn waits."""
     asked_beside_at: float = 0.0
-    """When a process beside the turns was started to exchange; 0: it is over."""
+    """When a background sync was started; 0: it is over."""
     problem: str = ""
-    """What went wrong beside the turns, and no turn has said yet."""
+    """What went wrong in a background sync, and no turn has reported yet."""
     failures: int = 0
-    """In a row, since it last succeeded."""
+    """Number of failures in a row, since it last succeeded."""
     failed_at: float = 0.0
 
     def is_asked_beside(self, now: float) -> bool:

@@ -43,7 +43,8 @@ _CHANGED = f"""
     FROM event WHERE id > ?
         AND name IN ('{EventName.STORED}', '{EventName.UPDATED}', '{EventName.REMOVED}')
 """
-"""Which memories events are about; consolidation writes one event for all that it changed."""
+"""SQL of the memories that events are about; consolidation writes one event for all that it
+changed."""
 
 
 class OutgoingText(Struct, frozen=True):
@@ -66,7 +67,7 @@ class Outgoing(Struct, frozen=True):
     """The newest event of the store when this was read."""
     too_long: int = 0
     is_whole: bool = True
-    """Whether it is all that the server should have."""
+    """Whether these are all entries that the server should have."""
 
 
 def newest_event(connection: sqlite3.Connection) -> int:

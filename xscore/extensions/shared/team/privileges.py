@@ -44,7 +44,7 @@ _RIGHTS = """
         has_table_privilege(session_user, to_regclass('xscore_team.access')::oid, 'SELECT'),
         has_table_privilege(session_user, to_regclass('xscore_team.access')::oid, 'INSERT')
 """
-"""NULL of a table that the schema does not have yet."""
+"""SQL of the rights of the login; NULL for a table that the schema does not have yet."""
 _MAY = (
     "act as the owner of the schema",
     "create in the schema",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 TURNS_AT_ONCE = 200
-"""Turns of one transaction, so that no member waits long for a lock."""
+"""Most turns of one transaction, so that no member waits long for a lock."""
 LOCK = 7_837_063_920_243
 """Id of the advisory lock under which one administrator at a time removes."""
 _HAS_JUDGMENTS = "SELECT to_regclass('xscore.judgment')"
@@ -44,7 +44,7 @@ _REMOVE_TURNS = """
     DELETE FROM xscore.judgment WHERE tenant = %s AND turn = ANY (%s::text[])
         AND stored_on < current_date - %s::integer
 """
-"""What a member has added in the meantime stays."""
+"""SQL that removes turns; what a member has added in the meantime stays."""
 _MARKS = """
     FROM xscore_team.entry WHERE organisation = %s AND content IS NULL
         AND changed_at < now() - make_interval(days => %s) AND version <= (
@@ -65,10 +65,10 @@ class Removal(Struct, frozen=True, kw_only=True):
     turns: int
     judgments: int
     marks: int
-    """Of memories that were erased, which every member has noticed."""
+    """Marks of erased memories, which every member has noticed."""
     dry_run: bool
     had_dates: bool
-    """The server knew when its judgments were used. The first run begins to note it."""
+    """Whether the server knew when its judgments were used; the first run begins to note it."""
 
 
 def remove_unused(

@@ -41,7 +41,7 @@ from xscore.platform.figures import format_seconds
 
 T = TypeVar("T")
 MOST_AT_ONCE = 200
-"""Entries of one request."""
+"""Most entries of one request."""
 
 
 class TeamSyncRequest(Struct, frozen=True, kw_only=True):
@@ -54,9 +54,9 @@ class TeamSyncRequest(Struct, frozen=True, kw_only=True):
     epoch: str
     version: int
     is_first: bool
-    """Whether this store was never synchronised."""
+    """Whether this store was never synchronized."""
     outgoing: Outgoing | None
-    """None: nothing was stated since the last sync, or the user only reads."""
+    """What to send; None: nothing was stated since the last sync, or the user only reads."""
 
 
 class SentEntries(Struct, frozen=True, kw_only=True):
@@ -65,14 +65,14 @@ class SentEntries(Struct, frozen=True, kw_only=True):
     count: int = 0
     retracted: int = 0
     version: int = 0
-    """Of the project afterwards; 0: nothing was sent."""
+    """Version of the project afterwards; 0: nothing was sent."""
 
 
 class PulledEntries(Struct, frozen=True, kw_only=True):
     """What was pulled from the server."""
 
     version: int
-    """Up to which everything was pulled."""
+    """Version of the project up to which everything was pulled."""
     entries: tuple[Incoming, ...] = ()
     unreadable: dict[str, int] = {}
     """Why entries were skipped -> how many."""

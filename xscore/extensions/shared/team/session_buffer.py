@@ -50,11 +50,12 @@ from xscore.store.store import Store
 from xscore.store.working_session import load_session, resume_session, update_session_work
 
 LATEST = 8
-"""Exchanges of a session that a turn sends; what is there already is only written again."""
+"""Most exchanges of a session that a turn sends; an exchange that the server has is only
+written again."""
 MOST_KEPT = 64
-"""Exchanges of one user on the server, of all repositories."""
+"""Most exchanges of one user on the server, over all repositories."""
 MOST_BYTES = 60_000
-"""A longer exchange is not sent."""
+"""Largest exchange that is sent, in bytes."""
 KEY_HINT = (
     "`xscore shared key` prints a new one: keep it to yourself, in XSCORE_SHARED_SESSION_KEY on"
     " each of your machines."

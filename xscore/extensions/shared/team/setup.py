@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA_DIR = Path(__file__).with_name("schema")
 VERSION = 2
-"""Of the schema; rises with each step."""
+"""Version of the schema, which rises with each step."""
 MIGRATION_LOCK = 7_837_063_920_242
 """Id of the advisory lock under which the schema is created and migrated."""
 JUDGMENTS_FILE = Path(__file__).parent.with_name("postgres.sql")
@@ -36,7 +36,8 @@ _LIMITS = (
     ("idle_in_transaction_session_timeout", "15s"),
     ("search_path", "pg_catalog"),
 )
-"""Of a member's sessions. A member may raise them; they stop what hangs, not what attacks."""
+"""Limits of a member's sessions. A member may raise them; they stop what hangs, not what
+attacks."""
 
 
 class JudgmentTables(Enum):
@@ -44,9 +45,9 @@ class JudgmentTables(Enum):
 
     LEFT_ALONE = "left alone"
     MISSING = "missing"
-    """They are created, with row-level security."""
+    """Create them, with row-level security."""
     THERE = "there"
-    """They get row-level security."""
+    """Give the existing tables row-level security."""
 
 
 def schema_steps() -> dict[int, str]:

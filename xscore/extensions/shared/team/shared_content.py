@@ -32,9 +32,9 @@ from xscore.store.personal_data import redact_said
 
 MEMORY, CHECKPOINT = "memory", "checkpoint"
 MAX_CONTENT_BYTES = 900_000
-"""A longer one is not sent; the server's own limit is above it."""
+"""Largest content that is sent; the server's own limit is above it."""
 MAX_TRUSTED_COUNT = 1_000
-"""Higher counts of another member are reduced to this."""
+"""Highest count trusted of another member; higher ones are reduced to it."""
 SHARED_LAYERS = (Layer.PROJECT, Layer.GOVERNANCE)
 _SHARED_SCOPES = (MemoryScope.REPOSITORY, MemoryScope.WORKSPACE)
 _NAME_CHARS = 200
@@ -44,7 +44,7 @@ class SharedMemory(Struct, frozen=True, kw_only=True):
     """A memory as it goes to the server."""
 
     by: str
-    """How its member is called."""
+    """The member's name for itself."""
     repository: str
     memory: SavedMemory
 

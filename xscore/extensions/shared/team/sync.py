@@ -45,7 +45,8 @@ from xscore.store.other_places import is_followed
 from xscore.store.store import Store
 
 FITS_A_TURN_S = 0.3
-"""A sync that takes longer is left to a process beside the turns, the next time."""
+"""Longest sync that a turn waits for; after a longer one, the next is left to a background
+process."""
 
 
 class TeamSync(Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class TeamSync(Struct, frozen=True, kw_only=True):
     too_long: int = 0
     took_s: float = 0.0
     problem: str = ""
-    """Why nothing was done; empty: it was."""
+    """Why nothing was done; empty if it was."""
 
 
 class BegunSync(Struct, frozen=True):

@@ -60,7 +60,7 @@ class TeamKey:
         self._nonces = _derived(secret, b"nonces")
         self._texts = _derived(secret, b"texts")
         self.id: bytes = _derived(secret, b"id")[:_ID_BYTES]
-        """Tells keys apart; reveals nothing of them."""
+        """Id that tells keys apart and reveals nothing about them."""
 
     def __repr__(self) -> str:
         return f"TeamKey({self.id.hex()})"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import psycopg
 
 CLIENT_SCHEMA = 1
-"""The schema that this version speaks."""
+"""The version of the schema that this client supports."""
 PAGE = 1_000
 _HELLO = """
     SELECT version.number, version.serves_from,
@@ -27,8 +27,8 @@ _HELLO = """
     FROM xscore_team.version LEFT JOIN xscore_team.project ON project.project = %s
 """
 PAGE_BYTES = 16_000_000
-"""Most content that one page brings; a single entry may be longer. A page of the longest entries
-would fill the memory of every member."""
+"""Most content of one page; a single entry may be longer. A page of the longest entries would
+fill the memory of every member."""
 _PULL = """
     SELECT member, name, kind, version, content FROM (
         SELECT member, name, kind, version, content, row_number() OVER one_by_one AS place,
@@ -73,7 +73,8 @@ class ServerGreeting(Struct, frozen=True):
     organisation: str
     member: str
     epoch: str
-    """Of the project; another one after the server was recreated. Empty: nothing is shared yet."""
+    """Epoch of the project, which is another one after the server was recreated; empty: nothing
+    is shared yet."""
     version: int
 
 
@@ -85,7 +86,7 @@ class ServerEntry(Struct, frozen=True):
     kind: str
     version: int
     content: bytes | None
-    """Encrypted; None: erased."""
+    """Encrypted content; None: the entry was erased."""
 
 
 class NewEntry(Struct, frozen=True):
@@ -94,7 +95,7 @@ class NewEntry(Struct, frozen=True):
     name: str
     kind: str
     content: bytes | None
-    """Encrypted; None: erase it."""
+    """Encrypted content; None: erase the entry."""
 
 
 class ServerReader(Struct, frozen=True):
@@ -104,9 +105,9 @@ class ServerReader(Struct, frozen=True):
     profile: bytes
     version: int
     seen_at: float
-    """Unix seconds, by the server."""
+    """Unix seconds on the server's clock."""
     entries: int
-    """That it shares."""
+    """Number of entries that the member shares."""
 
 
 class ServerCounts(Struct, frozen=True):

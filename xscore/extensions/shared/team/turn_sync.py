@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from xscore.extensions.shared.team.sync import BegunSync
 
 KNOCK_S = 0.03
-"""How long after its beginning a turn waits at most for a sign of life."""
+"""How long after its beginning a turn waits for a sign of life."""
 WAIT_S = 0.03
-"""What it waits at most, after its own work, for what a server that is there has to say."""
+"""How long a turn waits, after its own work, for what a server that has answered will send."""
 MOST_IN_TURN = 50
-"""More entries than this are left to a process, at some 4 ms each."""
+"""Most entries that a turn exchanges itself; more are left to a process, at some 4 ms each."""
 RECENT_S = 60.0
-"""A turn asks no server that was asked so lately, unless something was stated."""
+"""A server that was asked so recently is not asked by a turn, unless something was stated."""
 STALE_S = 3_600.0
 """After so long, the first turn asks the server itself, so that it judges what colleagues have
 stated since."""
