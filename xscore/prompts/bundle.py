@@ -49,7 +49,7 @@ from xscore.settings import BundleSettings
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers that get what the others leave of their ceilings."""
 OUTLINE_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
-"""Kinds whose text holds the stubs of their members."""
+"""Kinds whose text contains the stubs of their members."""
 PARTIAL_KINDS = frozenset(
     {Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.TEXT, Kind.COMMIT, *PROSE_KINDS}
 )
@@ -57,19 +57,22 @@ PARTIAL_KINDS = frozenset(
 HEADER_SHARE = 0.1
 """Largest share of the budget for one file's header."""
 LEFT_OUT_SHARE, SPARE_TOKENS = 0.05, 100
-"""Share of the budget for naming what is not shown; this many tokens if the memories leave them."""
+"""Share of the budget for naming what is not shown, and the tokens for it that may be added if
+the memories leave them."""
 CAPTION_TOKENS = 30
-"""About what the caption and the fence of a memory take."""
+"""Tokens that the caption and the fence of a memory take, roughly."""
 PAST_ANSWERS_SHARE = 0.15
 """Largest share of the budget for past answers, whatever their layers: 1,200 tokens of the default
 8,000, two or three answers. They repeat a model's words about the code; code and stated memories
 come first."""
 COMMITS_SHARE = 0.05
-"""Share of the budget for commits, beside what the decisions leave of the governance layer's."""
+"""Share of the budget for commits, in addition to what the decisions leave of the governance
+layer's."""
 FEWEST_PART_TOKENS = 60
-"""Less room than this shows nothing in part."""
+"""Least room in which a memory is shown in part."""
 NOTICE_CHARS = 300
-"""A comment that says so later than this is about the code."""
+"""How much of a file's first comment is searched for a notice of licence; later words are about
+the code."""
 _FIRST_COMMENT = re.compile(
     r"\s*+(?:/\*.*?\*/|<!--.*?-->|(?:[ \t]*+(?://|--|;|#(?![\w\[]|!\[))[^\n]*(?:\n|\Z))+)",
     re.DOTALL,
@@ -88,7 +91,7 @@ class _Groups(Struct):
     stated: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
     past_answers: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
     details: defaultdict[Layer, list[BundlePiece]] = field(default_factory=_by_layer)
-    """What this turn did not rank: the details of summaries."""
+    """Pieces that this turn did not rank: the details of summaries."""
     commits: list[BundlePiece] = field(default_factory=list)
 
 

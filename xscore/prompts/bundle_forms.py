@@ -36,7 +36,7 @@ from xscore.records.memory import CODE_KINDS, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
 MIN_TABLE_ROWS = 3
-"""Fewer facts are not put in a table."""
+"""Fewest facts that are put in a table."""
 MAX_FACT_CHARS = 400
 """Longest fact in a table."""
 

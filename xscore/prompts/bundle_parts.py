@@ -54,11 +54,12 @@ class BundleEntry(Struct, frozen=True):
 
     memory: Memory
     ranked: Ranked | None
-    """None: a detail of a kept summary, not selected itself."""
+    """The ranked memory; None: a detail of a kept summary, not selected itself."""
     header: str = ""
-    """Imports and module head of its file, the same for every memory of that file."""
+    """Imports and module head of the memory's file, the same for every memory of that file."""
     below_threshold: bool = False
-    """Taken in by `min_keep`, or filled into a free place where words ranked."""
+    """Whether it is below the threshold: added by `min_keep`, or filled into a free place where
+    words ranked."""
     reason: str = ""
     """Why the judge gave its score."""
     alike: tuple[str, ...] = ()
@@ -70,9 +71,9 @@ class BundleEntry(Struct, frozen=True):
     changed: tuple[Citation, ...] = ()
     """Cited spans that changed."""
     drift: str = ""
-    """What no longer holds of it, such as `names cart.py, which no longer exists`."""
+    """What no longer holds of the memory, such as `names cart.py, which no longer exists`."""
     summary: str = ""
-    """Id of the kept summary that it is a detail of."""
+    """Id of the kept summary of which the memory is a detail."""
     purposes: tuple[str, ...] = ()
     """What a model says that its file, and classes of it that were hit, are for; the same for every
     memory of that file."""
@@ -103,7 +104,8 @@ class BesideMemories(Struct, frozen=True, kw_only=True):
     """What a bundle shows besides the chosen memories."""
 
     task_words: frozenset[str] = frozenset()
-    """They decide which lines of a long function are shown if there is no room for all."""
+    """Words of the task, which decide which lines of a long function are shown if there is no
+    room for all."""
     near: tuple[LeftOut, ...] = ()
     """Memories that passed without a place, or came near."""
     failure_patterns: tuple[str, ...] = ()
@@ -112,12 +114,12 @@ class BesideMemories(Struct, frozen=True, kw_only=True):
     """The latest decisions that passed, one line each."""
     branch: str = ""
     commit: str = ""
-    """Short hash of the commit that is checked out; branch, commit and history stand in the form
-    `memory` only."""
+    """Short hash of the commit that is checked out; branch, commit and history are shown in the
+    form `memory` only."""
     history: tuple[str, ...] = ()
     """Recent decisions, and what became of the context of earlier tasks, newest first."""
     remark: str = ""
-    """What a reader should know of the ranking; empty: a model judged."""
+    """What a reader should know about the ranking; empty: a model judged."""
 
 
 NOTHING_BESIDE = BesideMemories()
@@ -132,11 +134,12 @@ class Bundle(Struct, frozen=True):
     left_out: tuple[str, ...]
     """Memory ids that did not fit."""
     tokens: int
-    """Estimated; at most the budget."""
+    """Estimated tokens, at most the budget."""
     merged: tuple[str, ...] = ()
-    """Selected memories represented by another one: near duplicates, settled conflicts."""
+    """Ids of selected memories that another one represents: near duplicates, settled
+    conflicts."""
     warnings: tuple[str, ...] = ()
-    """For the receipt."""
+    """Warnings for the receipt."""
 
     @property
     def citable(self) -> tuple[str, ...]:
@@ -150,15 +153,15 @@ class BundlePiece(Struct, frozen=True):
     entry: BundleEntry
     text: str
     tokens: int
-    """Of the text."""
+    """Tokens of the text."""
     header: str = ""
-    """Head of its file; empty if already shown."""
+    """Head of the piece's file; empty if already shown."""
     note: str = ""
     """Who said it and when, in our words."""
     in_part: bool = False
-    """Only the lines that matter are shown."""
+    """Whether only the lines that matter are shown."""
     purposes: tuple[str, ...] = ()
-    """What its file is for; empty if already shown."""
+    """What the piece's file is for; empty if already shown."""
 
     @property
     def memory(self) -> Memory:
@@ -179,7 +182,7 @@ class BundleLayout(Struct, frozen=True):
     pieces: tuple[BundlePiece, ...]
     left_out: tuple[LeftOut, ...]
     left_out_tokens: int
-    """Most tokens that naming them may take."""
+    """Most tokens that naming the memories left out may take."""
     beside: BesideMemories = NOTHING_BESIDE
 
     def governance(self) -> list[str]:
@@ -297,7 +300,7 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
 
 
 PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
-"""Added to every decision."""
+"""Note that is added to every decision."""
 MAX_AUTHOR_CHARS = 60
 MAX_PLACE_CHARS = 120
 

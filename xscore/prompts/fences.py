@@ -26,9 +26,9 @@ _IN_ATTRIBUTE = str.maketrans(
 _UNSEEN = f"\u0300-\u036f\u2028\u2029\u202f{BIDI}{INVISIBLE}"
 _OPENINGS = "<\uff1c\ufe64\u2039"
 _OPENED = rf"[{_OPENINGS}][\s/\\\ufffd{_UNSEEN}]*([\w-](?:[\w-]|[{_UNSEEN}])*)"
-"""`<`, or a look-alike, and the name behind it. Spaces, slashes, the replacement character of
-`well_formed` and invisible or combining characters may be in between, the last also inside the
-name.
+"""Matches `<`, or a look-alike, and the name after it. Spaces, slashes, the replacement
+character of `well_formed` and invisible or combining characters may be in between, the last
+also inside the name.
 
 It is compiled at first use. A pattern that names the tags, with the invisible ones between their
 letters, takes 24 ms to compile, half of what a hook may take.

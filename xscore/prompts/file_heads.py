@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 FEWEST_LINES = 4
-"""A shorter head is shown whole."""
+"""Fewest lines of a head that is shown in part."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _STARTS = re.compile(
     r"(?:from\s+\S+\s+import\b|import\b|use\s|const\s.*=\s*require\(|(?:pub\s+)?use\s)"

@@ -32,10 +32,10 @@ class PackEntry(NamedTuple):
     """One memory as the judge sees it. A named tuple: there is one per candidate."""
 
     code: str
-    """Its id in this prompt only, from the codebook."""
+    """The memory's id in this prompt only, from the codebook."""
     kind: str
     path: str
-    """Empty: the memory belongs to no file."""
+    """Path of its file; empty: the memory belongs to no file."""
     entity: str
     text: str
     purpose: str = ""
@@ -85,24 +85,25 @@ class JudgeModel(Struct, frozen=True, kw_only=True):
 
     name: str
     answered_by: str = ""
-    """The model that the host names in its replies, where that is the judge; empty: the one asked
-    for."""
+    """The model that the host names in its replies, where that is the judge; empty: the one
+    that was asked for."""
     reasoning: str = ""
-    """Effort in the vendor's words; empty: not sent."""
+    """Reasoning effort in the vendor's words; empty: not sent."""
     reasoning_reserve: int = 0
     """Output tokens to reserve for reasoning, per call."""
     temperature: float | None = None
     max_output_tokens: int | None = None
-    """The model's own limit."""
+    """Most output tokens of a reply, by the model's own limit."""
     order: str = "memory_first"
     """`memory_first` keeps rubric and pack as a prefix that is byte-identical over turns;
     `turn_first` swaps them."""
     prefix_ttl_s: int = 0
-    """How long a host that charges for it should cache the prefix of a lasting pack; 0: not."""
+    """How long a host that charges for it should cache the prefix of a lasting pack; 0: not at
+    all."""
     timeout_s: float = 60.0
     chars_per_token: float = tokens.MIXED
     reply_tokens: float | None = None
-    """Output tokens per memory in past replies; None: unknown. Only for estimates."""
+    """Output tokens per memory in past replies, for estimates only; None: unknown."""
 
 
 class PromptOptions(Struct, frozen=True):
@@ -115,7 +116,7 @@ class PromptOptions(Struct, frozen=True):
     prefix."""
     cache_key: str = ""
     is_lasting: bool = True
-    """The same entries will share a prompt in later turns."""
+    """Whether the same entries will share a prompt in later turns."""
 
 
 def judging_request(

@@ -31,12 +31,12 @@ class LeftOut(Struct, frozen=True):
     cause: LeftOutCause
     score: float
     threshold: float = 0.0
-    """What it is below, if it is."""
+    """The threshold that the memory did not reach, if that is why it was left out."""
     reason: str = ""
     title: str = ""
-    """Of a memory that belongs to no file."""
+    """Title of a memory that belongs to no file."""
     others: tuple[str, ...] = ()
-    """Ids of the memories that it represents."""
+    """Ids of the memories that this one represents."""
     tokens: int = 0
 
 
@@ -121,7 +121,7 @@ def _tokens(*texts: str) -> int:
 
 
 MOST_SIGNATURES = 10
-"""A class outline with more methods than this names them instead of showing their signatures."""
+"""Most methods of a class outline whose signatures are shown; with more, only their names are."""
 AROUND = 2
 """Lines shown before and after a line that matters."""
 SHORTEST_WORD = 4

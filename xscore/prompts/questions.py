@@ -49,11 +49,11 @@ IN_WORDS_OF_QUESTIONS = (
         ),
     ),
 )
-"""What the rubric says about one turn, and what of several questions instead; each stands in it
+"""What the rubric says about one turn -> what it says about several questions; each is in it
 once."""
 
 _TAGS = "question questions"
-"""Besides the tags of `judge`, which are escaped first."""
+"""Tags in addition to those of `judge`, which are escaped first."""
 _TURN, _END = "<turn>\n", "\n</turn>"
 
 

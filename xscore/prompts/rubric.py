@@ -18,9 +18,9 @@ from xscore.records.calls import DecisionForm
 DECISION_VERSION = "decision-1"
 """Part of every judgment's key, with the form. Change it with a rubric or the layout."""
 GENERAL_VERSION = "general-1"
-"""The same for the general rubric."""
+"""Part of the key of every judgment by the general rubric, with the form."""
 CHECK_VERSION = "check-1"
-"""The same for the rubric of `xscore check`."""
+"""Part of the key of every judgment by the rubric of `xscore check`, with the form."""
 _CODE_STATEMENTS = {
     DecisionForm.PREDICATE: "This memory is needed for the task:",
     DecisionForm.SCORE: "How much does the task need this memory?",
@@ -46,9 +46,9 @@ class Rubric(Struct, frozen=True):
 
     is_general: bool = False
     own: str = ""
-    """A text of the user's own, within the general rubric."""
+    """The user's own text, within the general rubric."""
     is_check: bool = False
-    """It asks what a diff leaves undone or untrue, not what a task needs."""
+    """Whether it asks what a diff leaves undone or untrue, not what a task needs."""
 
     def text(self, form: DecisionForm | None = None) -> str:
         """Return the text that every request begins with. form: None for a chat prompt."""

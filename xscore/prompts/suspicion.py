@@ -20,7 +20,7 @@ from xscore.platform.patterns import compiled_late
 from xscore.platform.text import BIDI, INVISIBLE
 
 MOST_CHARS = 200_000
-"""More of a text is not read."""
+"""Most characters that are read of a text."""
 MOST_HIDDEN = 20
 """Most runs of base64, and of spaced letters, that are opened in one text."""
 
@@ -30,7 +30,7 @@ class _Form(Struct, frozen=True):
 
     pattern: str
     needs: tuple[str, ...]
-    """Each lists alternatives, of which the text must have one: looking for these takes a
+    """Lists of alternatives, of each of which the text must have one: looking for these takes a
     hundredth of the pattern's time."""
 
 
@@ -140,16 +140,18 @@ _CUES = tuple(
         "|istruz|instruç|инструкц|忽略"
     ).split("|")
 )
-"""A text without any of these is not searched: most code has none."""
+"""Matches a cue. A text without any is not searched: most code has none."""
 _LOOK_ALIKES = str.maketrans("асеорхуікѕјԁոɡһαενορτυκι", "aceopxyiksjdnghaevoptuki")
 """Cyrillic, Armenian and Greek letters in Latin words."""
 _UNSEEN = compiled_late(f"[\u0300-\u036f{BIDI}{INVISIBLE}]")
 _SPACED = compiled_late(r"(?<!\w)\w(?: {1,2}\w(?!\w)){7,400}")
 _SEEMS_SPACED = re.compile(r" \w \w \w \w ")
-"""Begins with a fixed letter, so that it is searched for faster."""
+"""Matches text that seems spaced. It begins with a fixed letter, so that it is searched for
+faster."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4096}={0,2}")
 _LINE_END = compiled_late(r"\n+[ \t]*(?:#+|//+|\*+|--+|;+|>)?[ \t]*")
-"""The end of a line, and the mark of a comment that goes on: an order may be wrapped."""
+"""Matches the end of a line, and the mark of a comment that goes on: an order may be
+wrapped."""
 
 
 @cache

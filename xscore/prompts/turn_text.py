@@ -16,7 +16,7 @@ PROMPT_VERSION = "judge-3"
 name."""
 ERROR_CHARS = 12_000
 CONTEXT_CHARS = 16_000
-"""Longer error output, files and diffs are shortened, with a mark."""
+"""Most characters of error output, a file or a diff; longer ones are shortened, with a mark."""
 MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 
 

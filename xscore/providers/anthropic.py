@@ -43,10 +43,10 @@ THINKING = frozenset({"disabled", "between_tools", "adaptive"})
 FORM_WORDS = ("output_config", "output_format", "json_schema")
 """Words by which hosts name the part of the request that asks for JSON."""
 LONGEST_UNSTREAMED_TOKENS = 21_333
-"""A longer reply is streamed even if no one watches: idle connections are closed after ten minutes,
-and the vendor's own SDK refuses such a call."""
+"""Longest reply that is not streamed if no one watches: idle connections are closed after ten
+minutes, and the vendor's own SDK refuses such a call."""
 VERSION = "2026-10-21"
-"""Of the dialect; the vendor's SDK 2.12 sends it."""
+"""Version of the dialect, as the vendor's SDK 2.12 sends it."""
 
 ANTHROPIC = DialectProfile(
     name="Anthropic",
@@ -65,7 +65,7 @@ FINISH: dict[str, Finish] = {
 }
 """`stop_reason` -> ours; every other is a stop."""
 LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
-"""What the host limits, as its headers name it."""
+"""Limits of the host, as its headers name them."""
 
 
 class AnthropicStream(StreamReader):

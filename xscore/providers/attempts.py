@@ -49,7 +49,7 @@ MOST_FUTILE = 2
 machine, which has not answered yet, refuses: a host of the wrong kind stays one, and a server that
 is not started does not start by itself."""
 JITTER_SHARE = 0.25
-"""Of the wait, added at random; at least `FIRST_BACKOFF_S`."""
+"""Share of the wait that is added at random; at least `FIRST_BACKOFF_S`."""
 OUTCOME_OK = "ok"
 OUTCOME_CANCELLED = "cancelled"
 

@@ -18,9 +18,9 @@ class CacheWrite(Struct, frozen=True):
     """One way in which a host keeps a marked prefix, at a price."""
 
     ttl_s: int
-    """How long it is kept after it was last used."""
+    """How long a prefix is kept after it was last used."""
     price_factor: float
-    """Of the plain input price, for each token written."""
+    """Price of each token written, as a multiple of the plain input price."""
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
@@ -29,24 +29,24 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     reasoning: str = ""
     """Lowest effort the model takes, in the vendor's words; empty: the field is not sent."""
     reasoning_reserve: int = 0
-    """Output tokens to reserve for reasoning at that effort, a call."""
+    """Output tokens to reserve for reasoning at that effort, for each call."""
     temperature: float | None = None
-    """What a judge sends; None where the API has none or takes only its own."""
+    """Temperature that a judge sends; None where the API has none or takes only its own."""
     context_tokens: int = 128_000
-    """Longest input."""
+    """Tokens of the longest input."""
     max_output_tokens: int = 16_384
     cache_floor: int = 1_024
     """Shortest prefix that the host caches, in tokens."""
     cache_breakpoints: bool = False
-    """The host caches up to a marked place only (Claude; GPT-5.6 and later), and charges for
-    writing."""
+    """Whether the host caches up to a marked place only (Claude; GPT-5.6 and later), and
+    charges for writing."""
     cache_writes: tuple[CacheWrite, ...] = ()
     """How long a marked prefix may be kept, and what writing it costs; empty where the host caches
     by itself."""
     cache_read_factor: float = 0.1
     """Price of a token read from the cache, as a share of the plain input price."""
     order: str = "memory_first"
-    """`memory_first` or `turn_first`."""
+    """Order of the prompt: `memory_first` or `turn_first`."""
     pack_tokens: int = 5_000
     """Tokens of memories that share a prompt."""
     pack_size: int = 40
@@ -60,8 +60,8 @@ UNKNOWN = ModelSettings(
     pack_tokens=2_500,
     pack_size=20,
 )
-"""Judges less well by the position in a long prompt, as weak models do: half as many memories share
-one."""
+"""A model that is not known. It judges less well by the position in a long prompt, as weak
+models do: half as many memories share one."""
 
 _MARKED = ModelSettings(
     reasoning="none",
@@ -124,11 +124,11 @@ _CLAUDE = ModelSettings(
     cache_breakpoints=True,
     cache_writes=(CacheWrite(5 * MINUTE_S, 1.25), CacheWrite(HOUR_S, 2.0)),
 )
-"""Does not think unless it is asked to; its API has no temperature."""
+"""A model that does not think unless it is asked to; its API has no temperature."""
 _SHORT = replace(_CLAUDE, context_tokens=200_000, max_output_tokens=64_000)
 _UNTHINKING = replace(_CLAUDE, reasoning="disabled", cache_floor=512)
 _THINKING = replace(_CLAUDE, reasoning="low", reasoning_reserve=4_096, cache_floor=512)
-"""Always reasons; the effort says how much."""
+"""A model that always reasons; the effort says how much."""
 
 CLAUDE_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("claude-haiku-5", _UNTHINKING),

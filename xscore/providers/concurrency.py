@@ -35,9 +35,10 @@ SHRINK_SHARE, GROW_SHARE = 0.15, 0.08
 does not grow. Some hosts shed a few calls at any load; refusals are free, and each call is tried
 again when its host says."""
 SMALLEST_WINDOW = 20
-"""Calls over which these shares are counted at least."""
+"""Fewest calls over which these shares are counted."""
 GROWTH_SHARE = 0.125
-"""Of the limit, added after each window of answers once there was a 429 (at least one call)."""
+"""Share of the limit that is added after each window of answers once there was a 429 (at least
+one call)."""
 STORM_REFUSALS, STORM_SHARE = 3, 0.25
 """The gate closes after this many 429s in a row with no answer in between, and at least this share
 of the limit. Just above what a host takes at once, it refuses a few calls while it answers the
@@ -51,9 +52,9 @@ MIN_LIMIT = 8
 STORM_JITTER_SHARE = 0.1
 """Random share of the wait to add, so that several processes do not return together."""
 LONGEST_RETRY_AFTER_S = 120.0
-"""A host that asks for a longer wait counts as failed."""
+"""Longest wait that a host may ask for; one that asks for more counts as failed."""
 GIVE_UP_AFTER_S = 300.0
-"""After this long with nothing but 429s the run gives up."""
+"""The run gives up after this long with nothing but 429s."""
 NEVER_RETRY_S = float("inf")
 """`retry_after_s` of the error with which the gate gives up, since no wait helps."""
 MAX_HISTORY = 100
@@ -90,10 +91,11 @@ class AdaptiveConcurrency:
         self._answers = 0
         self._was_full = False
         self._window_answers = self._window_refusals = 0
-        """Answers in this window, and 429s of calls that were sent since the limit last shrank."""
+        """Answers in this window; also the 429s of calls that were sent since the limit last
+        shrank."""
         self._has_tried_limit = True
-        """Whether a call was answered that was sent since then: one episode of 429s shrinks it
-        once."""
+        """Whether a call was answered that was sent since the limit last shrank: one episode of
+        429s shrinks it once."""
         self._refusals = 0
         self._closings = 0
         self._broken = 0
@@ -103,7 +105,7 @@ class AdaptiveConcurrency:
         """Whether the host has answered a call, be it with a 429."""
         self._refused_since: float | None = None
         self._closed_until: float | None = None
-        """None: the gate is open. Past: one call may probe."""
+        """When the gate may be probed; None: it is open. In the past: one call may probe."""
         self._final_error: ProviderError | None = None
         self._first_at: float | None = None
         self._history: deque[ConcurrencyStep] = deque(maxlen=MAX_HISTORY)

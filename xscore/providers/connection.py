@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
 HEADERS = {"Accept": "application/json", **IDENTITY_ENCODING}
-"""Of every request."""
+"""Headers of every request."""
 JSON_BODY = {"Content-Type": "application/json"}
 EVENT_STREAM = "text/event-stream"
 LOOK_UP_TIMEOUT_S = 10.0
@@ -39,7 +39,7 @@ class HttpReply(Struct, frozen=True):
 
     status: int
     headers: Mapping[str, str]
-    """By name, in any case."""
+    """Headers by name, in any case."""
     data: bytes
 
 
@@ -49,7 +49,7 @@ class OpenReply:
     def __init__(self, response: "ClientResponse") -> None:
         self.status: int = response.status
         self.headers: Mapping[str, str] = response.headers
-        """By name, in any case."""
+        """Headers by name, in any case."""
         content_type = response.headers.get("Content-Type", "").lower()
         self.is_event_stream: bool = EVENT_STREAM in content_type
         self._response = response
@@ -83,7 +83,7 @@ class HostRefused(Exception):
         self.response = reply
         self.status_code: int = reply.status
         self.body: Any = None
-        """The JSON in it; None where there was none."""
+        """The JSON in the reply; None where there was none."""
         with suppress(ValueError, RecursionError):
             self.body = json.loads(reply.data)
 
@@ -92,7 +92,7 @@ class HostConnection:
     """Connections to one host; opened by the first request, closed by `aclose`."""
 
     name: str
-    """The dialect, or the declared host."""
+    """Name of the dialect, or of the declared host."""
     profile: DialectProfile
 
     def __init__(self, base_url: str, api_key: str) -> None:
@@ -100,7 +100,7 @@ class HostConnection:
         self.key: str = api_key
         self.host: str = host_of(base_url, setting=self.profile.setting)
         self.caught: tuple[type[Exception], ...] = (HostRefused, OversizedReply, OSError)
-        """What requests raise, once one was sent."""
+        """Exceptions that requests raise; complete once one was sent."""
         self._route = Route(self.host, None)
         self._capability = Capability(
             provider=self.name, host=self.host, model="", probed_at=0.0

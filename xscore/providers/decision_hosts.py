@@ -27,21 +27,22 @@ if TYPE_CHECKING:
 FILL_SHARE = 0.7
 """Share of a request's tokens that we fill; estimates of single texts are off by 11-23 %."""
 MOST_OFF = 1.25
-"""Tokens that a host counts at most for each of our estimate."""
+"""Most tokens that a host counts for each one of our estimate."""
 MOST_TOKENS = 25_000
-"""Of one request, whatever it may hold: many middle-sized requests end sooner than few long
-ones."""
+"""Most tokens of one request: many middle-sized requests end sooner than few long ones."""
 MOST_QUESTIONS = 400
 STATE_TOKENS = 2_000
-"""Set aside for the rubric and a usual turn."""
+"""Tokens set aside for the rubric and a usual turn."""
 MOST_STATE_CHARS = 48_000
-"""Of one turn: it is read with every question."""
+"""Longest turn, which is read with every question."""
 STATE_CHARS_PER_TOKEN = 2.5
-"""Of a turn so long that it must be shortened: logs and traces have more tokens than prose."""
+"""Characters per token of a turn so long that it must be shortened: logs and traces have more
+tokens than prose."""
 SECOND_BURST_S = 0.13
-"""These hosts count tokens by the second, so requests are spaced."""
+"""Seconds of tokens that may be sent at once: these hosts count tokens by the second, so
+requests are spaced."""
 LONGEST_QUESTION = 4_000
-"""Tokens of one memory; a larger one is judged in parts."""
+"""Most tokens of one memory; a larger one is judged in parts."""
 
 
 class DecisionHost(Struct, frozen=True, kw_only=True):
@@ -51,13 +52,13 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
     vendor: str = ""
     """Domain of the vendor; empty: the host of the base URL."""
     base_url: str = ""
-    """Empty: the user must name one."""
+    """Usual base URL; empty: the user must name one."""
     path: str = ""
-    """Beyond the base URL; empty: `/` and the wire's own name."""
+    """Path after the base URL; empty: `/` and the wire's own name."""
     base_path: str = "/v1"
-    """What a base URL without a path gets: its routes begin with it."""
+    """Path that is added to a base URL without one: the host's routes begin with it."""
     model: str = ""
-    """What `provider` alone means: a pinned version."""
+    """The model that `provider` alone means: a pinned version."""
     request_tokens: int = 64_000
     questions: int = MOST_QUESTIONS
     limits: RateLimits = RateLimits()
@@ -87,7 +88,8 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
 
 
 DECISIONS_OF_OPENAI, CHAT_OF_OPENAI = "openai-decisions", "openai-chat"
-"""Names of the two ways to OpenAI's models; plain `openai` is what `judge.wire` says."""
+"""Names of the two ways to OpenAI's models; plain `openai` is the one that `judge.wire`
+says."""
 
 DECISION_HOSTS: dict[str, DecisionHost] = {
     DECISIONS_OF_OPENAI: DecisionHost(

@@ -42,7 +42,7 @@ def repeated_names(decoded: object) -> frozenset[str]:
 
 
 DECODER = json.JSONDecoder(object_pairs_hook=_JsonObject.of)
-"""Of replies: it keeps which names an object repeats."""
+"""Decoder of replies, which keeps the names that an object repeats."""
 
 
 def is_probability(value: object) -> bool:
@@ -64,20 +64,22 @@ class Wire(Struct, frozen=True, kw_only=True):
     """How requests to hosts of decision models are written, and replies read."""
 
     title: str
-    """In messages, as in `the System One dialect`."""
+    """Name in messages, as in `the System One dialect`."""
     fields: Callable[[Request], dict[str, Any]]
-    """The JSON body of a request: `content` is the state, then a question for each of
+    """Returns the JSON body of a request: `content` is the state, then a question for each of
     `reply_ids`."""
     answers: Callable[[Mapping[str, Any], Request], dict[str, object] | None]
-    """What a reply says, by id: a probability, one for each of the request's levels, `DECLINED`, or
-    None for what is not an answer. None: it has no answers in the form of this wire."""
+    """Returns what a reply says, by id: a probability, one for each of the request's levels,
+    `DECLINED`, or None for what is not an answer. None: it has no answers in the form of this
+    wire."""
     usage: Callable[[Mapping[str, Any], Mapping[str, str]], Usage | None] = usage_in_body
-    """The tokens that a reply or its headers (looked up in lower case) say were read; None: they do
-    not."""
+    """Returns the tokens that a reply or its headers (looked up in lower case) say were read;
+    None: they do not."""
     key_header: str = "Authorization"
-    """Where the key goes: there after `Bearer`, elsewhere alone."""
+    """Header of the key: there after `Bearer`, elsewhere alone."""
     takes_levels: bool = True
-    """False: a question has one probability, and `judge.wire = decisions-score` is refused."""
+    """Whether questions may have levels; if not, a question has one probability, and
+    `judge.wire = decisions-score` is refused."""
 
 
 def _decisions_fields(request: Request) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from xscore.records.calls import Capability, Completion, Finish, ReplyForm, Requ
 from xscore.settings import Settings
 
 ANSWER_TOKENS = 120
-"""What one answer may take at most: five levels with a legend and a probability each."""
+"""Most tokens that one answer may take: five levels with a legend and a probability each."""
 MOST_NAME_CHARS = 200
 
 
@@ -41,8 +41,8 @@ class DecisionProvider(HostConnection):
 
     forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = False
-    """In the sense of `Adaptable`, even at the vendor's own address: each host is probed, since
-    only a reply says whether it has the route, and which model answers."""
+    """False in the sense of `Adaptable`, even at the vendor's own address: each host is probed,
+    since only a reply says whether it has the route, and which model answers."""
 
     def __init__(self, name: str, model: str, settings: Settings) -> None:
         """Connect to one of `DECISION_HOSTS`; nothing is sent yet.

@@ -24,21 +24,22 @@ OUTPUT_CHARS_PER_TOKEN = 4
 MAX_COUNT = 1_000_000_000_000
 """A higher count is invalid and would not fit into the ledger."""
 UNSEEN_TOKENS = 32_768
-"""What may be charged beside what we see, each way: a gateway's own prompt and schema; thoughts
-beyond the cap."""
+"""Tokens that may be charged in addition to those we see, each way: a gateway's own prompt and
+schema; thoughts beyond the cap."""
 MIN_SEEN_SHARE = 0.65
-"""Share of the estimate that a whole prompt counts at least. Single texts are off by 11–23 %, and a
-large vocabulary counts a tenth fewer tokens than the one estimates are made by; a prompt of many
-texts is off by less."""
+"""Least share of the estimate that a host counts for a whole prompt. Single texts are off by
+11–23 %, and a large vocabulary counts a tenth fewer tokens than the one estimates are made by;
+a prompt of many texts is off by less."""
 MIN_CHECKED_TOKENS = 400
-"""Shorter text fits every context, and its estimate is the worst."""
+"""Shortest text that is checked: a shorter one fits every context, and its estimate is the
+worst."""
 FULL_CONTEXT_MARGIN_TOKENS = 8
-"""A prompt that leaves no more of the context than this was cut to it: it leaves no room for a
-reply."""
+"""Tokens that a reply needs: a prompt that leaves no more of the context than this was cut to
+it."""
 
 LEAST_CONTEXT_TOKENS = 512
-"""No server is run with a shorter context, so a lower count is not of a prompt that was cut to
-it."""
+"""The shortest context that servers are run with, so a lower count is not of a prompt that was
+cut to it."""
 CACHED_PLACES = (
     ("prompt_tokens_details", "cached_tokens"),  # OpenAI's chat
     ("input_tokens_details", "cached_tokens"),  # OpenAI's responses and decisions
@@ -47,11 +48,11 @@ CACHED_PLACES = (
     ("", "cached_tokens"),  # Moonshot
 )
 """Where hosts say how many tokens of a prompt came from their cache: part of the usage (empty:
-itself), and name."""
+the usage itself), and name."""
 
 LOCAL_PATHS = ("/props", "/api/ps", "/api/v1/models", "/api/v0/models")
-"""Where servers on this machine or network tell what they have loaded, beside `/v1`: llama.cpp,
-Ollama, LM Studio."""
+"""Paths outside `/v1` where servers on this machine or network tell what they have loaded:
+llama.cpp, Ollama, LM Studio."""
 SERVED_FIELDS = (
     "loaded_context_length",  # LM Studio
     "max_model_len",  # vLLM
@@ -62,7 +63,7 @@ SERVED_FIELDS = (
 )
 TRAINED_FIELDS = ("max_context_length", "n_ctx_train")
 NESTED_FIELDS = ("meta", "top_provider", "config")
-"""Parts of an entry that hold such numbers too."""
+"""Parts of an entry that contain such numbers too."""
 MIN_CONTEXT, MAX_CONTEXT = 128, 1_000_000_000
 
 

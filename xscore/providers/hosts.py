@@ -22,16 +22,18 @@ NO_HOST = "-"
 LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 64
 LOOPBACK_TIMEOUT_FACTOR = 5
-"""A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
+"""Factor of the deadline for a local model, since one on a laptop is slower than a data
+centre."""
 LONGEST_LABEL = 63
-"""Of what stands between two dots of a host's name."""
+"""Longest label of a host's name, between two dots."""
 DUMMY_KEY = "none"
-"""Sent to loopback servers when there is no key; most ignore it, and some insist on any."""
+"""Key that is sent to loopback servers when there is none; most ignore it, and some insist on
+any."""
 _SOLD = (
     r"(?i)(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)"
 )
-"""Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any
-machine."""
+"""Matches families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma)
+run on any machine."""
 KEYS_OF = {
     "sk-ant-": "anthropic.com",
     "sk-or-": "openrouter.ai",

@@ -43,7 +43,7 @@ SLOTS = 4
 START_S = 120.0
 """Seconds in which a server must have loaded its model."""
 TOP_TOKENS = 20
-"""Of the next tokens, those that are looked at."""
+"""How many of the likeliest next tokens are looked at."""
 NOT_A_DECISION_MODEL = 501
 YES_OR_NO = "Answer with one word, yes or no."
 SERVE = """
@@ -90,7 +90,7 @@ class LlamaProvider:
     host = NO_HOST
     forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = True
-    """In the sense of `Adaptable`: there is nothing to probe."""
+    """True in the sense of `Adaptable`: there is nothing to probe."""
 
     def __init__(self, file: Path, settings: Settings) -> None:
         self._file = file

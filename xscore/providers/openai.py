@@ -46,7 +46,7 @@ OPTIONAL_FIELDS = (
     "stream_options",
     "store",
 )
-"""Fields that a request does without when the host does not take them."""
+"""Fields that a request can do without when the host does not take them."""
 
 OPENAI = DialectProfile(
     name="OpenAI",

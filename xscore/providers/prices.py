@@ -33,10 +33,10 @@ PriceFunction = Callable[[str, str, str, Usage], Decimal | None]
 """provider, model, host, usage of one call -> dollars, or None where unpriced."""
 
 PERIOD_S = 900.0
-"""Prices may begin on a day or hold at certain hours; in the tables all of them change at :00 or
-:30 UTC."""
+"""How long a price holds. Prices may begin on a day or hold at certain hours; in the tables all
+of them change at :00 or :30 UTC."""
 BOUND_STEP_TOKENS = 64
-"""An upper bound's input is rounded up to this."""
+"""Step to which an upper bound's input is rounded up."""
 BATCH = {"processing": "batch"}
 AssumedPrice = Literal["", "free", "vendor"]
 PRICED_APART = ("openai-decisions",)
@@ -48,10 +48,10 @@ class TableModel(NamedTuple):
     """A model in the price tables."""
 
     vendor: str
-    """The table's id of the vendor."""
+    """Id of the vendor in the price table."""
     info: Any
     is_own: bool
-    """The host asked about is the vendor that made the model, not a reseller."""
+    """Whether the host asked about is the vendor that made the model, not a reseller."""
 
 
 def _own_table(provider: str) -> str:
@@ -65,15 +65,15 @@ class PriceBand(Struct, frozen=True, kw_only=True):
     these."""
 
     above: int
-    """-1: every call is longer."""
+    """Tokens above which the rate holds; -1: every call is longer."""
     fee: Decimal
-    """Of a call, beside its tokens."""
+    """Price of a call apart from its tokens."""
     fresh: Decimal
     cached: Decimal
     written: Decimal
     written_1h: Decimal
     output: Decimal | None
-    """None: the table states no price of output."""
+    """Price of output; None: the table states none."""
     reasoning: Decimal
 
     def price(self, usage: Usage) -> Decimal | None:
@@ -104,7 +104,7 @@ class PriceList(Struct, frozen=True):
     """Prices by the tables, with the user's word on hosts that the tables cannot know."""
 
     rule: PriceRule = "auto"
-    """The setting `provider.price`."""
+    """The rule that the setting `provider.price` names."""
 
     def __call__(
         self, provider: str, model: str, host: str, usage: Usage, *, at: float | None = None

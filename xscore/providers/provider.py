@@ -19,9 +19,9 @@ class Provider(Protocol):
     `ProviderError`."""
 
     name: str
-    """The dialect: `openai`, `scripted`."""
+    """Name of the dialect: `openai`, `scripted`."""
     host: str
-    """Host and port that the text goes to; `-` for none."""
+    """Host and port that the text goes to; `-` if there are none."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt. Cancelling it abandons the call; what was sent may still be charged."""

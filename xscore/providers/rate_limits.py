@@ -20,7 +20,8 @@ from xscore.records.calls import RateLimits, Request, Usage
 BURST_S = 3.0
 """Capacity, in seconds' worth (at least 1): no window of a minute exceeds the rate by more."""
 MIN_TOKENS_PER_MINUTE = 1_000
-"""A host that states fewer tokens a minute, less than one call takes, means something else."""
+"""Fewest tokens a minute that are believed: a host that states fewer, less than one call takes,
+means something else."""
 _ROUNDING = 1e-6
 
 
@@ -93,9 +94,9 @@ class RateShare(NamedTuple):
 
 
 UNSENT_SHARE = RateShare(0, 0, 0, 0)
-"""Used by a call that never left."""
+"""Share of its reservation that a call uses if it never left."""
 REFUSED_SHARE = RateShare(1, 0, 0, 0)
-"""Used by a call that the host answered with an error."""
+"""Share of its reservation that a call uses if the host answered with an error."""
 
 
 def reserved_share(request: Request) -> RateShare:

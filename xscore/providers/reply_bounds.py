@@ -15,24 +15,27 @@ from contextvars import ContextVar
 
 MIB = 1 << 20
 MIN_BYTES = 4 * MIB
-"""What even a short reply may weigh: hosts add their own fields, and models think aloud beyond
-their cap."""
+"""Bytes allowed for even a short reply: hosts add their own fields, and models think aloud
+beyond their cap."""
 BYTES_PER_TOKEN = 64
-"""A token is about 4 characters; as `\\uXXXX`, 6 bytes each."""
+"""Most bytes of a token, which is about 4 characters; as `\\uXXXX`, 6 bytes each."""
 STREAMED_BYTES_PER_TOKEN = 1_024
-"""A streamed token comes in an event of its own, of 200 to 400 bytes, padded by some hosts."""
+"""Most bytes of a streamed token, which comes in an event of its own, of 200 to 400 bytes,
+padded by some hosts."""
 LISTING_BYTES = 32 * MIB
-"""What may come where no tokens were asked for: the longest known list of models weighs 1 MiB."""
+"""Most bytes of a reply where no tokens were asked for: the longest known list of models takes
+1 MiB."""
 ERROR_BYTES = MIB // 4
-"""What is read of an error, which is shown in one line."""
+"""Bytes read of an error, which is shown in one line."""
 PIECE_BYTES = 1 << 16
-"""Unpacked at a time."""
+"""Bytes unpacked at a time."""
 IDENTITY_ENCODING = {"Accept-Encoding": "identity"}
-"""Replies are short; packing them would only hide how long they are."""
+"""Encoding that is asked for: replies are short, and packing them would only hide how long they
+are."""
 PLAIN_ENCODINGS, PACKED_ENCODINGS = ("", "identity"), ("gzip", "x-gzip", "deflate")
 """Values of Content-Encoding that can be read; the others were not asked for."""
 _EITHER_HEADER = 32 + zlib.MAX_WBITS
-"""Makes zlib tell gzip from deflate by the first bytes."""
+"""Value with which zlib tells gzip from deflate by the first bytes."""
 
 _asked_tokens: ContextVar[int | None] = ContextVar("asked_tokens", default=None)
 
@@ -84,7 +87,7 @@ class BoundedBody:
         self._unpacking = zlib.decompressobj(_EITHER_HEADER) if is_packed else None
         self._is_foreign = self._unpacking is None and self._encoding not in PLAIN_ENCODINGS
         self.is_over: bool = False
-        """Whether nothing more of it is read."""
+        """Whether no more of the reply is read."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what these bytes hold, within the bound.

@@ -39,11 +39,11 @@ class ScriptRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entity: str = ""
     text: str = ""
     task: str = ""
-    """Compared with everything around the memories: the turn."""
+    """Text that is compared with the turn: everything around the memories."""
     score: UnitShare = 0.0
     reason: str = "scripted"
     refuse: bool = False
-    """Decline every prompt that shows such a memory."""
+    """Whether every prompt that shows such a memory is declined."""
 
     def fits(self, memory: "ShownMemory", turn: str) -> bool:
         """Whether every pattern fits."""
@@ -66,7 +66,7 @@ class PlannedError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """An error that one call meets."""
 
     at: Annotated[int, Meta(ge=1)]
-    """Which call, counted from 1."""
+    """The call that it is about, counted from 1."""
     kind: str
     """`kind` of a provider error: `rate_limited`, `overloaded`, `timeout`, `quota`, …"""
     retry_after_s: Seconds | None = None
@@ -89,7 +89,7 @@ class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Score of a memory that no rule fits."""
     rules: tuple[ScriptRule, ...] = ()
     answer: str = "A scripted answer."
-    """Reply to what is not a judging request."""
+    """The reply to a request that does not judge."""
     latency_s: Seconds = 0.0
     errors: tuple[PlannedError, ...] = ()
 
@@ -168,9 +168,10 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 ScoreFunction = Callable[[ShownMemory, str], float | tuple[float, str]]
-"""A memory, and the text around the memories -> score 0..1, with a reason or without."""
+"""Takes a memory, and the text around the memories; returns a score 0..1, with a reason or
+without."""
 TamperFunction = Callable[[Request, str], str]
-"""Request and the reply about to be given -> the reply given instead."""
+"""Takes a request and the reply about to be given; returns the reply given instead."""
 
 
 def connect(model: str, settings: Settings) -> "ScriptedProvider":

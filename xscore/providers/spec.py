@@ -30,9 +30,9 @@ from xscore.settings import HostAccess, Settings
 from xscore.settings.load import VENDORS
 
 _MODEL_SETTINGS = "judge.model or primary.model"
-"""Where another package's model is named, as messages say it."""
+"""Where another package's model is named, in the words of messages."""
 BUILT_IN = {name: f"xscore.providers.{name}:connect" for name in (*VENDORS, "scripted")}
-"""Same names and places as the package's own entry points."""
+"""Our own providers, with the names and places of the package's entry points."""
 BY_HTTP = (*VENDORS, *DECISION_HOSTS)
 """Our own providers that call a host."""
 HTTP_CLIENT = "aiohttp"
@@ -43,7 +43,8 @@ CHAT_MODEL_HINT = "Name a chat model, or `none`."
 """The hint of a setting that names a chat model."""
 
 FILE_HEAD_BYTES = 1 << 20
-"""Of a script all of it; of a model its name, layers and vocabulary."""
+"""How much of a file is read: of a script all of it; of a model its name, layers and
+vocabulary."""
 
 Connect = Callable[[str, Settings], Provider]
 
@@ -56,7 +57,7 @@ class ModelSpec(Struct, frozen=True):
 
     provider: str
     model: str
-    """Empty for `lexical`; a file for `scripted`."""
+    """Name of the model; empty for `lexical`; a file for `scripted`."""
 
     @property
     def is_decision(self) -> bool:

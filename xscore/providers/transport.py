@@ -37,7 +37,7 @@ ACCOUNT_HEADERS = {
     "OPENAI_ORG_ID": "OpenAI-Organization",
     "OPENAI_PROJECT_ID": "OpenAI-Project",
 }
-"""Variable -> header that names the account; for the vendor and for no other host."""
+"""Variable -> header that names the account; sent to the vendor and to no other host."""
 PROXY_SCHEMES = ("http", "https")
 PROXY_REFUSAL_STATUSES = (403, 407)
 """Statuses by which a proxy says that it will not carry the call for this user."""

@@ -63,15 +63,15 @@ class StreamReader:
     def __init__(self, call: CallContext, on_text: OnText) -> None:
         self.call = call
         self.model: str = call.model
-        """As the host names it, once it does."""
+        """The model as the host names it, once it does."""
         self.finish: Finish | None = None
-        """How it ended; None: not yet."""
+        """How the reply ended; None: it has not yet."""
         self.usage: Usage | None = None
-        """What the host reports; None: nothing, or no sense."""
+        """Usage that the host reports; None: it reports none, or none that makes sense."""
         self.counts_cached = False
         """Whether the host says what its cache served."""
         self.is_over = False
-        """Whether nothing comes after the last event, even where the host keeps the connection."""
+        """Whether nothing follows the last event, even where the host keeps the connection."""
         self.pieces: list[str] = []
         self._on_text = on_text
 
@@ -90,11 +90,11 @@ class WireProvider(HostConnection):
     """A host of a vendor's chat dialect; subclasses hold what differs. It is `Adaptable`."""
 
     forms: tuple[ReplyForm, ...]
-    """Of the reply, from the strongest."""
+    """Forms of the reply, from the strongest."""
     stream_reader: type[StreamReader]
     """Reads one stream."""
     longest_unstreamed_tokens: int | None = None
-    """A longer reply is streamed even if no one watches; None: never."""
+    """Longest reply that is not streamed if no one watches; None: no limit."""
     must_read_all = True
     """Whether a reply to a prompt that the host cut is worthless."""
 

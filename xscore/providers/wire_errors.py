@@ -32,8 +32,8 @@ from xscore.records.calls import Completion, Request
 
 KEY_PLACEHOLDER = "[key]"
 MIN_KEY_CHARS = 12
-"""A shorter key (`none`, `ollama`, `password`) is an ordinary word and would be found where it is
-not the key."""
+"""Shortest key that is searched for. A shorter one (`none`, `ollama`, `password`) is an
+ordinary word and would be found where it is not the key."""
 
 
 def clean_text(text: str, *, secret: str) -> str:
@@ -61,7 +61,8 @@ class StreamCleaner:
         self._secret = secret if len(secret) >= MIN_KEY_CHARS else ""
         self._on_text = on_text
         self._held = ""
-        """The end of what came: half a surrogate pair, or what may be the start of the key."""
+        """The end of the text so far: half a surrogate pair, or what may be the start of the
+        key."""
 
     def add(self, piece: str) -> None:
         """Take the next piece."""
@@ -159,7 +160,7 @@ timeout."""
 
 MAX_MESSAGE_CHARS = 200
 MIN_ECHO_CHARS = 24
-"""A run of this many characters that the prompt has too is an echo of the prompt."""
+"""Fewest characters of a run that counts as an echo: the prompt has it too."""
 MESSAGE_FIELDS = ("message", "detail", "error")
 """Names under which servers put the sentence that says what is wrong."""
 
@@ -204,7 +205,7 @@ class CallContext(Struct, frozen=True):
     """The key, cut out of every message."""
     model: str = ""
     request: Request | None = None
-    """None: a look-up, or the request is no longer at hand."""
+    """The request; None: a look-up, or the request is no longer at hand."""
 
     @property
     def prompt(self) -> tuple[str, ...]:
@@ -218,17 +219,17 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     """The names that one dialect uses in errors and hints."""
 
     name: str
-    """As in `the OpenAI dialect`."""
+    """Name of the dialect, as in `the OpenAI dialect`."""
     vendor: str
     """Domain of the vendor, who takes all of the dialect."""
     setting: str
     """The setting that holds the base URL."""
     base_url_ends: str
-    """How such a URL ends, for hints."""
+    """Last part of such a URL, for hints."""
     path: str
-    """Of completions, after the base URL."""
+    """Path of completions, after the base URL."""
     models_path: str
-    """Of the list of models."""
+    """Path of the list of models, after the base URL."""
 
     def translate(self, error: Exception, call: CallContext) -> ProviderError:
         """Return our error for a refusal of the host, or for one of the HTTP client; the caller

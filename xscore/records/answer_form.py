@@ -26,7 +26,7 @@ class AnswerForm(Struct, frozen=True, kw_only=True):
     """What is shown of an answer."""
 
     answer: str
-    """Empty: there is none."""
+    """Text of the answer; empty if there is none."""
     rows: tuple[AnswerRow, ...]
     candidates: int
     counts: Mapping[str, int]

@@ -13,16 +13,16 @@ from msgspec import Struct
 from xscore.records.judgment import JudgeIdentity, Thresholds
 
 EVERY_KIND = "default"
-"""Names the map of all measured kinds together."""
+"""Name of the map for all measured kinds together."""
 
 
 class ScoreMap(Struct, frozen=True):
     """A non-decreasing map from final score to the share of memories that were needed."""
 
     scores: tuple[float, ...]
-    """Ascending, within 0..1; at least one."""
+    """Scores in ascending order, within 0..1; at least one."""
     shares: tuple[float, ...]
-    """Of these scores, none below the one before, within 0..1."""
+    """Share for each of these scores, none below the one before, within 0..1."""
 
     def __post_init__(self) -> None:
         if not self.scores or len(self.scores) != len(self.shares):
@@ -62,22 +62,24 @@ class Calibration(Struct, frozen=True, kw_only=True):
     repositories: int
     wished_recall: float
     most: int
-    """Memories that may be kept on average."""
+    """Most memories that may be kept on average."""
     words_weight: float
     cuts: Mapping[str, float]
-    """By kind, on the scale of final scores; `default` of all these kinds together. A kind without
-    one keeps its usual threshold: past commits did not need it."""
+    """Cut of each kind, on the scale of final scores; `default` is that of all these kinds
+    together. A kind without one keeps its usual threshold: past commits did not need it."""
     maps: Mapping[str, ScoreMap]
-    """By kind as well."""
+    """Map of each kind."""
     recall: float
-    """Of what the cuts keep, on cases that were not used to set them."""
+    """Recall of the cuts, on cases that were not used to set them."""
     recall_low: float | None
     recall_high: float | None
-    """Ends of its 95 % interval; None: too few cases."""
+    """Upper end of the 95 % interval of recall; `recall_low` is the lower. None: too few
+    cases."""
     kept: float
-    """Memories that they keep, the mean."""
+    """Mean number of memories that the cuts keep."""
     error: float | None
-    """Mean distance between predicted and observed shares on cases not used; None: none."""
+    """Mean distance between predicted and observed shares on cases not used; None: there were
+    none."""
 
     def __post_init__(self) -> None:
         if EVERY_KIND not in self.cuts or EVERY_KIND not in self.maps:

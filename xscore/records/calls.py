@@ -18,8 +18,8 @@ class Stage(StrEnum):
     words: str
     """What such a call is for, as pages say it."""
     part: str
-    """The field of `Latency` that its span stands below; empty: no turn makes such calls. Those of
-    `primary` have their most tokens in `pipeline.answering.MOST_TOKENS`."""
+    """The field of `Latency` whose span is the parent of its span; empty: no turn makes such
+    calls. Those of `primary` have their most tokens in `pipeline.answering.MOST_TOKENS`."""
 
     def __new__(cls, value: str, words: str = "", part: str | None = None) -> Self:
         """Make a member; the defaults stand for type checkers, who read `Stage(value)` as this."""
@@ -35,15 +35,15 @@ class Stage(StrEnum):
     PROBE = "probe", "trying out the host", "judge"
     EMBED = "embed", "embedding", "judge"
     REASON = "reason", "reasons", "judge"
-    """Reasons for what a decision model chose, by a chat model."""
+    """A chat model gives reasons for what a decision model chose."""
     GRADE = "grade", "grading answers", ""
-    """Which of two answers helps more (`eval probe --grade`)."""
+    """A model says which of two answers helps more (`eval probe --grade`)."""
     COMPRESS = "compress", "summaries", ""
-    """Summaries of old turns of an agent's session (`session compress --model`)."""
+    """A model summarizes old turns of an agent's session (`session compress --model`)."""
     EXTRACT = "extract", "facts of sessions", ""
-    """Facts of a session that is over (`memory.extractor`)."""
+    """A model gives the facts of a session that is over (`memory.extractor`)."""
     PURPOSE = "purpose", "purposes of files", ""
-    """Lines of purpose of files, classes and folders (`batch purposes`)."""
+    """A model writes lines of purpose for files, classes and folders (`batch purposes`)."""
 
     @property
     def operation(self) -> str:
@@ -71,9 +71,10 @@ class DecisionForm(StrEnum):
     """What a decision model is asked of each memory."""
 
     PREDICATE = "predicate"
-    """Whether it is needed; the probability is the score."""
+    """The question is whether a memory is needed; the probability is the score."""
     SCORE = "score"
-    """How much it is needed, on five levels; the expected value is the score."""
+    """The question is how much a memory is needed, on five levels; the expected value is the
+    score."""
 
 
 class DecisionWire(StrEnum):
@@ -83,9 +84,9 @@ class DecisionWire(StrEnum):
     """
 
     DECISIONS = "decisions"
-    """OpenAI's: a list of questions, and of answers in their order."""
+    """OpenAI's dialect: a list of questions, and of answers in their order."""
     SYSTEM_ONE = "systemone"
-    """TypeSafe's: questions and answers by name."""
+    """TypeSafe's dialect: questions and answers by name."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ class Request(Struct, frozen=True, kw_only=True):
     stable_parts: int = 0
     """Leading parts that are byte-identical over turns (for prefix caches)."""
     prefix_ttl_s: int = 0
-    """How long a host that charges for it should cache the stable parts; 0: not."""
+    """How long a host that charges for it should cache the stable parts; 0: not at all."""
     reply_ids: tuple[str, ...] = ()
     """Ids that the reply must score; not empty: the reply is the judging object of
     `docs/internals/protocol.md`."""
@@ -109,18 +110,18 @@ class Request(Struct, frozen=True, kw_only=True):
     """Codes of the questions that share the prompt: every id is scored for every question. Empty:
     one turn."""
     decision: DecisionForm | None = None
-    """Set: for a decision model; `content` is the turn and a question for each of `reply_ids`,
-    `system` the rubric."""
+    """The form of a decision model, for which `content` is the turn and a question for each of
+    `reply_ids`, and `system` the rubric; None: a chat model."""
     levels: tuple[str, ...] = ()
-    """Of a question that rates, lowest first."""
+    """Levels of a question that rates, lowest first."""
     max_output_tokens: int
     input_tokens: int
     reserved_input_tokens: int
     """An upper bound of the input tokens (chars / 2.5), reserved in limits and budget before the
     send."""
     cache_key: str = ""
-    """Calls with the same key begin with the same bytes: a host routes them to the same prefix
-    cache. Empty: none."""
+    """Key of calls that begin with the same bytes, which a host routes to the same prefix
+    cache; empty: none."""
     reasoning: str = ""
     """The reasoning effort to ask for; empty: the model's default."""
     temperature: float | None = None
@@ -135,7 +136,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 DECLINED = "refused"
-"""Stands in `Completion.text` for the answer of a question that a decision model declined."""
+"""Text in `Completion.text` in place of an answer that a decision model declined."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -148,7 +149,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
-    """Part of the cache writes: kept for an hour, at a separate price."""
+    """Part of the cache writes that is kept for an hour, at a separate price."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
 
@@ -170,7 +171,8 @@ class RateLimits(Struct, frozen=True):
     requests_per_minute: Limit | None = None
     tokens_per_minute: Limit | None = None
     input_tokens_per_minute: Limit | None = None
-    """If the host limits input separately; tokens from its prefix cache do not count."""
+    """Limit of input tokens, if the host limits input separately; tokens from its prefix cache
+    do not count."""
     output_tokens_per_minute: Limit | None = None
 
     def __bool__(self) -> bool:
@@ -197,7 +199,8 @@ class ReplyForm(StrEnum):
 
 
 MOST_RENAMED = 2
-"""A model that moves on is renamed once in the life of a `Capability`."""
+"""How often a model may be renamed in the life of a `Capability`: one that moves on is renamed
+once."""
 
 
 class Capability(Struct, frozen=True, kw_only=True):
@@ -245,7 +248,8 @@ class ConcurrencyStep(Struct, frozen=True):
     at_s: float
     limit: int
     because: str
-    """`start`, `doubled`, `grew`, `rate_limited`, `recovered`."""
+    """Why the limit is what it is: `start`, `doubled`, `grew`, `rate_limited` or
+    `recovered`."""
 
 
 class Traffic(Struct, frozen=True):
@@ -263,19 +267,21 @@ class Completion(Struct, frozen=True, kw_only=True):
     usage: Usage
     model: str
     usage_reported: bool = True
-    """False where the host sent no usage and ours is the estimate."""
+    """Whether the host sent its usage; if not, ours is the estimate."""
     limits: RateLimits = field(default_factory=RateLimits)
     cost_usd: Decimal | None = None
-    """None: unpriced, or not metered."""
+    """Dollars of the call; None: unpriced, or not metered."""
 
 
 class CounterfactualCost(Struct, frozen=True, kw_only=True):
     """What one call would have cost otherwise; None: unknown."""
 
     without_prefix_cache: Decimal | None = None
-    """Every input token at the plain price, nothing written to the host's cache."""
+    """The cost with every input token at the plain price, and nothing written to the host's
+    cache."""
     without_packs: Decimal | None = None
-    """One prompt per memory, each repeating the text around the memories; approximate."""
+    """The cost of one prompt per memory, each repeating the text around the memories;
+    approximate."""
     by_batch: Decimal | None = None
 
 
@@ -296,11 +302,12 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     usage: Usage
     cost_usd: Decimal | None
     estimated: bool
-    """The usage is our estimate: the host sent none, or the call failed after it was sent."""
+    """Whether the usage is our estimate: the host sent none, or the call failed after it was
+    sent."""
     otherwise: CounterfactualCost = field(default_factory=CounterfactualCost)
     chars: int = 0
-    """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them.
-    0: unknown."""
+    """Size of the prompt by `tokens.size`; the ledger learns the model's characters a token
+    from it. 0: unknown."""
 
 
 EXCHANGE = "exchange"

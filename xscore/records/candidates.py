@@ -42,9 +42,9 @@ class Candidate(NamedTuple):
     tokens: int
     updated_at: float
     duplicates: tuple[str, ...] = ()
-    """Ids of memories with the same content, judged once through this one."""
+    """Ids of memories with the same content, which are judged once through this one."""
     is_inferred: bool = False
-    """Nobody stated it: files show it, or it was learned."""
+    """Whether nobody stated it: files show it, or it was learned."""
     purpose: str = ""
     """What a model says that its file is for, where the judge is shown it: part of
     `content_hash`."""
@@ -66,8 +66,8 @@ class Candidate(NamedTuple):
 
 
 id_of: Callable[[Candidate], str] = itemgetter(Candidate._fields.index("id"))
-"""A field of a candidate, for `map`: a turn asks each of its pool several times, in half the time
-of a loop."""
+"""Returns a field of a candidate, for `map`: a turn asks each of its pool several times, in
+half the time of a loop."""
 content_hash_of: Callable[[Candidate], str] = itemgetter(
     Candidate._fields.index("content_hash")
 )
@@ -81,7 +81,7 @@ class TermColumn(Struct, frozen=True):
 
     ids: Sequence[str] = ()
     sizes: Sequence[int] = ()
-    """Bytes of each."""
+    """Bytes of each vector."""
     entries: bytes = b""
 
     @classmethod

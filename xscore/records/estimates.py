@@ -22,12 +22,12 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
-    """None: unpriced. Prefix-cache discounts are not assumed."""
+    """Expected dollars, without discounts of a prefix cache; None: unpriced."""
     seconds: float = 0.0
     binding_limit: str = "none"
     """`latency`, a field of `limits`, or `none` when nothing is to be judged."""
     host: str = "-"
-    """`-`: none, as for a script."""
+    """Host and port of the judge; `-` if there is none, as for a script."""
     limits: RateLimits = field(default_factory=RateLimits)
     concurrency: int = 0
     way: str = ""
@@ -40,7 +40,8 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge +
     cached + carried`."""
     is_assumed: bool = False
-    """No call to this model was timed yet, so `seconds` is an assumption, and rather too long."""
+    """Whether no call to this model was timed yet, so that `seconds` is an assumption, and
+    rather too long."""
     tariff: str = ""
     """Row of the price tables that it is priced by, `vendor/model`; empty: free or unpriced."""
 
@@ -77,10 +78,10 @@ class CapLeft(Struct, frozen=True, kw_only=True):
     """What is left of one cap on dollars."""
 
     of: str
-    """`turn`, `run` (of an evaluation), `day` (UTC) or `repository`."""
+    """What the cap is for: `turn`, `run` (of an evaluation), `day` (UTC) or `repository`."""
     cap_usd: Decimal
     left_usd: Decimal
-    """Negative if a host charged more than was reserved."""
+    """Dollars left under the cap; negative if a host charged more than was reserved."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
@@ -92,13 +93,13 @@ class Estimate(Struct, frozen=True, kw_only=True):
     by_folder: dict[str, int]
     caps: tuple[CapLeft, ...] = ()
     ways: tuple[JudgeEstimate, ...] = ()
-    """How these candidates could be judged, first as `judge` does. A way asks for what its own
-    cache lacks."""
+    """Estimates of the ways in which these candidates could be judged, first that of `judge`. A
+    way asks for what its own cache lacks."""
     judged_otherwise: int = 0
-    """Of what is to be judged: what the judge has scored with another purpose of its file, or
-    without one (`judge.purposes`)."""
+    """How many of the candidates to judge have a score of this judge with another purpose of
+    their file, or without one (`judge.purposes`)."""
     final: JudgeEstimate | None = None
-    """About what a final round takes (`selection.final`); None: there is none."""
+    """Estimate of a final round (`selection.final`); None: there is none."""
 
     @property
     def cost_usd(self) -> Decimal | None:

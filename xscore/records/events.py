@@ -17,7 +17,7 @@ class Leader(Struct, frozen=True):
 
     path: str
     entity: str
-    """Its name, or its kind where it has none."""
+    """Name of the entity, or its kind where it has none."""
     score: float
 
 
@@ -35,14 +35,14 @@ class Progress(Struct, frozen=True, kw_only=True):
     leaders: tuple[Leader, ...]
     """The provisional best by raw score, best first, at most K; cached ones among them."""
     settled: tuple[Outcome, ...] = ()
-    """What was judged, or left unjudged, since the last report."""
+    """Outcomes since the last report: judged, or left unjudged."""
 
 
 class StageBegan(Struct, frozen=True):
     """A stage of the turn begins."""
 
     name: str
-    """`index`, `pool`, `judge`, `select` or `primary`."""
+    """Name of the stage: `index`, `pool`, `judge`, `select` or `primary`."""
 
 
 class Note(Struct, frozen=True):
@@ -65,7 +65,7 @@ class AnswerText(Struct, frozen=True):
 
 
 INDEX_RATE_AFTER_S = 3.0
-"""Before that, the rate of an index run is that of the parsing processes' start."""
+"""Seconds before which the rate of an index run is that of the parsing processes' start."""
 
 
 class IndexProgress(Struct, frozen=True):
@@ -97,7 +97,7 @@ TurnEvent = (
     | AnswerText
     | Answer
 )
-"""What a turn reports while it runs.
+"""An event that a turn reports while it runs.
 
 `SessionInfo`: the working session continues. `IndexReport`: the index is up to date.
 `JudgeEstimate`: judging is about to begin and will take a while. `Progress`: some judgments

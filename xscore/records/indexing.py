@@ -12,7 +12,8 @@ class FileStamp(Struct, frozen=True):
     path: str
     size: int
     mtime_ns: int
-    """Of its content or attributes, whichever is later; 0: the next run reads it."""
+    """When its content or attributes last changed, whichever is later; 0: the next run reads
+    it."""
     file_hash: str
     language: str = ""
     excluded: str = ""
@@ -26,7 +27,7 @@ class Mention(Struct, frozen=True):
     """Id of the memory or file that uses the name."""
     relation: Relation
     name: str
-    """Its last part: `write` of `store.write`, `cache` of `xscore.cache`."""
+    """Last part of the name: `write` of `store.write`, `cache` of `xscore.cache`."""
     hint: str = ""
     """Where the name comes from, in the form that `indexer.links` documents."""
 
@@ -43,7 +44,7 @@ class ExcludedCounts(Struct, frozen=True):
 
     by_reason: dict[str, int]
     sample: tuple[Excluded, ...]
-    """At most 1,000 of them."""
+    """Some of the excluded files, at most 1,000."""
 
 
 class FileCounts(Struct, frozen=True, kw_only=True):
@@ -71,16 +72,16 @@ class CommitCounts(Struct, frozen=True, kw_only=True):
     """Commits of the repository after one index run."""
 
     memories: int = 0
-    """Those that are memories."""
+    """How many of the commits are memories."""
     added: int = 0
     removed: int = 0
     left_out: dict[str, int] = {}
-    """Those whose message says nothing of their own, by reason: `merge`, `version`, `format`,
-    `generated`, `short`."""
+    """How many have a message that says nothing of its own, by reason: `merge`, `version`,
+    `format`, `generated`, `short`."""
     is_shallow: bool = False
-    """The clone has only the newest part of the history."""
+    """Whether the clone has only the newest part of the history."""
     is_complete: bool = True
-    """False: a deadline left commits to the next run."""
+    """Whether all commits were read; if not, a deadline left some to the next run."""
 
 
 class IndexReport(Struct, frozen=True, kw_only=True):
@@ -95,5 +96,5 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     files_left: int = 0
     """Files that a deadline left to the next run; 0: the index is complete."""
     is_unchanged: bool = False
-    """All files were listed, and each is as it was at the run before."""
+    """Whether all files were listed, and each is as it was at the run before."""
     commits: CommitCounts = CommitCounts()

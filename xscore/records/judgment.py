@@ -21,12 +21,12 @@ class UnjudgedCause(StrEnum):
     DEADLINE = "deadline"
     INTERRUPTED = "interrupted"
     REFUSED = "refused"
-    """The model declined, alone in its prompt."""
+    """The model declined to judge the memory alone in its prompt."""
     UNREADABLE = "unreadable"
-    """No valid score after the whole repair ladder."""
+    """There was no valid score after the whole repair ladder."""
     TOO_LONG = "too_long"
     REPLAY = "replay"
-    """It is not in the cache, and nothing is sent in a replay."""
+    """The judgment is not in the cache, and nothing is sent in a replay."""
     PROVIDER = "provider"
     """The provider failed after all retries, or stopped the run (quota, key, unknown model)."""
 
@@ -63,8 +63,8 @@ class JudgeIdentity(Struct, frozen=True):
     order: str
     """`memory_first`, `turn_first`, or `question` of a decision model."""
     packed: bool
-    """Memories share a prompt, so their neighbours may change a score. False for a decision model,
-    whose requests hold many memories that are judged independently."""
+    """Whether memories share a prompt, so that their neighbours may change a score. False for a
+    decision model, whose requests hold many memories that are judged independently."""
 
     @property
     def is_decision(self) -> bool:
@@ -98,13 +98,14 @@ class _JudgmentFields(NamedTuple):
     score: float
     reason: str = ""
     pack: str = ""
-    """The pack it was judged in (`packs.Pack.id`); empty: alone or lexical."""
+    """The pack in which it was judged (`packs.Pack.id`); empty: alone, or by words."""
     position: int = 0
     prior: float = 0.0
     """Score of the judge without a model at the time of judging, 0..1: joined with `score`
-    (`pipeline.joining`), and breaks ties. 0: it shares no word with the task, or is not known."""
+    (`pipeline.joining`), and breaks ties. 0: the memory shares no word with the task, or the
+    score is unknown."""
     draws: tuple[float, ...] = ()
-    """The two scores that `score` is the mean of; empty: it was judged once."""
+    """The two scores of which `score` is the mean; empty: it was judged once."""
 
 
 class Judgment(_JudgmentFields):
@@ -178,9 +179,9 @@ class ClaimState(StrEnum):
 
     OURS = "ours"
     THEIRS = "theirs"
-    """Another live process is judging one of its contents."""
+    """Another live process is judging one of the pack's contents."""
     FREE = "free"
-    """Not claimed: the limit of claims was reached before it."""
+    """The pack is not claimed: the limit of claims was reached before it."""
 
 
 class ClaimResult(Struct, frozen=True):
@@ -188,7 +189,8 @@ class ClaimResult(Struct, frozen=True):
 
     state: ClaimState
     known: Mapping[str, Judgment]
-    """Its contents judged in the meantime, by content hash; reasons come only from a server."""
+    """Judgments of the pack's contents made in the meantime, by content hash; reasons come only
+    from a server."""
 
 
 class _OutcomeFields(NamedTuple):
@@ -243,17 +245,18 @@ def has_unjudged(outcomes: Iterable[Outcome]) -> bool:
 
 
 UNRELATED_BELOW = 0.1
-"""Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came
+"""Upper bound of the rubric's lowest band, "unrelated". Where no score is above, nothing came
 near."""
 UNRELATED_WORDS_BELOW = 0.01
-"""The same for scores by words."""
+"""Upper bound of "unrelated" for scores by words."""
 SCORED_LOWER = "scored lower: "
 """In a reason by words: what follows says why nothing here seems to be what the task is about, and
 is the same of every memory."""
 READS_AS_ZERO_BELOW = 0.005
-"""A lower score is shown as 0.00, so it is neither ranked nor named."""
+"""Lowest score that is not shown as 0.00; a lower one is neither ranked nor named."""
 SCORE_TOLERANCE = 1e-9
-"""Scores this close are the same: a sum of decimal shares is not exact in binary."""
+"""Largest difference of scores that count as the same: a sum of decimal shares is not exact in
+binary."""
 
 
 def score_text(score: float, *, threshold: float) -> str:
@@ -267,7 +270,7 @@ def score_text(score: float, *, threshold: float) -> str:
 
 USUAL_THRESHOLD = 0.7
 USUAL_LEXICAL_THRESHOLD = 0.05
-"""The same for words, whose scores are probabilities."""
+"""Usual threshold of scores by words, which are probabilities."""
 
 
 class Thresholds(Struct, frozen=True):
@@ -275,7 +278,7 @@ class Thresholds(Struct, frozen=True):
 
     default: float
     by_kind: Mapping[str, float] = {}
-    """Kinds with a threshold of their own."""
+    """Thresholds of kinds that have their own."""
 
     @classmethod
     def of_table(cls, table: float | Mapping[str, float], *, judge: str) -> Self:
@@ -341,12 +344,13 @@ class Ranked(NamedTuple):
     boosts: tuple[Boost, ...]
     score: float
     words: float = 0.0
-    """What its words added to the log-odds of the judge's score before boosts (`pipeline.joining`);
-    0: nothing, or words gave the score."""
+    """What the memory's words added to the log-odds of the judge's score before boosts
+    (`pipeline.joining`); 0: nothing, or words gave the score."""
 
 
 candidate_of: Callable[[Ranked], Candidate] = itemgetter(Ranked._fields.index("candidate"))
-"""A field of what is ranked, as `content_hash_of` is of a candidate."""
+"""Returns the candidate of what is ranked, for `map`, as `content_hash_of` returns the hash of
+a candidate."""
 score_of: Callable[[Ranked], float] = itemgetter(Ranked._fields.index("score"))
 
 
@@ -355,24 +359,25 @@ class PlacedBy(StrEnum):
 
     THRESHOLD = "threshold"
     MIN_KEEP = "min_keep"
-    """Below the threshold; added because the user wants a minimum number."""
+    """A memory below the threshold, added because the user wants a minimum number."""
     FILLED = "filled"
-    """Below the threshold; taken in where words ranked and places were free
+    """A memory below the threshold, filled in where words ranked and places were free
     (`pipeline.composition`)."""
     FOLDED = "folded"
-    """Passed, and stands behind a test of the same file or behind its copy in another package."""
+    """A memory that passed, and is placed behind a test of the same file or behind its copy in
+    another package."""
 
 
 class FillRules(Struct, frozen=True, kw_only=True):
     """How many places near memories fill, and which (decision 0036)."""
 
     target_places: int = 13
-    """Fill up to this many places."""
+    """Number of places up to which they are filled."""
     share: float = 0.5
     """Share of the threshold that a memory needs to be filled in."""
     other_kinds: int = 3
-    """At most this many places go to tests, documents and text: near ones that fill them, or those
-    that passed, where near code could fill them."""
+    """Most places that go to tests, documents and text: near ones that fill them, or those that
+    passed, where near code could fill them."""
     other_kinds_share: float = 0.8
     """Share of the best score that a test, document or text needs to be filled in."""
 
@@ -389,20 +394,20 @@ class Selection(Struct, frozen=True, kw_only=True):
     """Ids among `kept` that are below the threshold, added by `min_keep` or to fill free
     places."""
     near_misses: tuple[Ranked, ...]
-    """Best first: all that passed without a place, then those within `selection.near_margin` of
-    their threshold."""
+    """Near misses, best first: all that passed without a place, then those within
+    `selection.near_margin` of their threshold."""
     thresholds: Thresholds
     near_margin: float
     """How far below its threshold a candidate still came near."""
     below_threshold: int
     over_quota: int
-    """Passed, but tests had used up their share of K, or commits their places."""
+    """How many passed when tests had used up their share of K, or commits their places."""
     beyond_k: int
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
     folded: int = 0
-    """Passed, and stand behind another in its place."""
+    """How many passed and are placed behind another memory."""
     placed_by: Mapping[str, PlacedBy] = {}
-    """Memory id -> the rule, for all kept and all folded."""
+    """Memory id -> the rule of its place, for all kept and all folded."""
 
     @property
     def has_passed(self) -> bool:

@@ -53,7 +53,7 @@ class Kind(StrEnum):
     COMMIT = "commit"
     """A commit of the repository whose message says something."""
     ENTITY = "entity"
-    """Something with a name: a service, project, team or person, and where it lies."""
+    """Something with a name: a service, project, team or person, and where to find it."""
     ARTIFACT = "artifact"
     """A file that was made once and can be used again: an image, a snippet, generated code."""
     DOCUMENT = "document"
@@ -81,7 +81,7 @@ FACT_KINDS = frozenset(
 )
 """Kinds that are stated in a sentence or two; failures and patterns are errors and their fixes."""
 MOST_FACT_TOKENS = 250
-"""A longer statement is a document, and is judged as one."""
+"""Longest stated fact; a longer statement is a document, and is judged as one."""
 
 
 class MemoryScope(StrEnum):
@@ -116,13 +116,13 @@ class MemoryOrigin(StrEnum):
     place."""
 
     FILE = "file"
-    """A file here: `path` and lines say where."""
+    """A file of this repository: `path` and lines say where."""
     COMMIT = "commit"
     EXCHANGE = "exchange"
     """A question with its answer, or a summary of several."""
     STATED = "stated"
     DOCUMENT = "document"
-    """One that was fetched: a web page, or a file that no index run reads."""
+    """A document that was fetched: a web page, or a file that no index run reads."""
     PACKAGE = "package"
 
 
@@ -130,9 +130,9 @@ class ViewName(StrEnum):
     """A text by which a memory may be judged."""
 
     WHOLE = "whole"
-    """Its full text, which every memory has."""
+    """The memory's full text, which every memory has."""
     CARD = "card"
-    """A shorter text that says what it is for; tests and exchanges have one."""
+    """A shorter text that says what the memory is for; tests and exchanges have one."""
 
 
 TestView = Literal["cards", "full"]
@@ -163,10 +163,10 @@ class Relation(StrEnum):
 
 
 WITHIN = " > "
-"""Stands in an entity between a heading, or a suite of tests, and what is in it."""
+"""Separator in an entity between a heading, or a suite of tests, and what is in it."""
 BLOCK_NAME = "module:"
-"""Begins the entity of a block of module-level code, whose name is made up: `module:imports`,
-`module:after run`."""
+"""First part of the entity of a block of module-level code, whose name is made up:
+`module:imports`, `module:after run`."""
 
 
 class CodeFacts(Struct, frozen=True, kw_only=True):
@@ -184,8 +184,8 @@ class CodeFacts(Struct, frozen=True, kw_only=True):
 
 
 ReviewState = Literal["", "waiting", "unreviewed", "rejected"]
-"""`waiting`: no candidate until a person accepts it. `unreviewed`: a candidate that no person
-has looked at. `rejected`: kept so that it does not come back."""
+"""State of an extracted fact. `waiting`: no candidate until a person accepts it. `unreviewed`:
+a candidate that no person has looked at. `rejected`: kept so that it does not come back."""
 
 
 class MemoryDetails(Struct, frozen=True, kw_only=True):
@@ -194,17 +194,17 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     rationale: str = ""
     alternatives: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    """Other names of what it is about; each counts as its name does."""
+    """Other names of its subject; each counts as its name does."""
     links: tuple[str, ...] = ()
     resolution: str = ""
     occurrences: int = 0
     polarity: str = ""
     """`pattern` or `antipattern`."""
     exception_of: str = ""
-    """Id of the memory from which it is a deliberate exception here."""
+    """Id of the memory from which it is a deliberate exception in this repository."""
     imported_from: str = field(default="", name="origin")
-    """E.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here. In stores, files and `--json`
-    its name is `origin`."""
+    """Where it came from, e.g. `claude-code`, or `STATED_ELSEWHERE`; empty: stated here. In
+    stores, files and `--json` its name is `origin`."""
     session: str = ""
     paths: tuple[str, ...] = ()
     author: str = ""
@@ -212,22 +212,22 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     quote: str = ""
     """The words of a session that an extracted fact rests on."""
     quoted_in: str = ""
-    """Id of the exchange that holds them; the fact goes with it."""
+    """Id of the exchange that contains these words; the fact goes with it."""
     review: ReviewState = ""
-    """Where an extracted fact stands with the user; empty: stated, or accepted."""
+    """How the user reviewed an extracted fact; empty: stated, or accepted."""
     extracted: int = 0
-    """Of an exchange: the version of the extraction that has read it; 0: none has."""
+    """Version of the extraction that has read an exchange; 0: none has."""
 
 
 STATED_ELSEWHERE = "statement"
-"""What a memory is imported from that a person stated where it was exported."""
+"""Origin of a memory that a person stated where it was exported."""
 STACK_ORIGIN, OBSERVED_ORIGIN = "stack", "observed"
-"""What a memory is imported from that files here show: manifests and imports; settings, scripts
-and code."""
+"""Origins of memories that files here show: manifests and imports; settings, scripts and
+code."""
 TEAM_ORIGIN = "team"
-"""What a memory is imported from that another member of the team shares."""
+"""Origin of a memory that another member of the team shares."""
 MEMBER_CHARS = 8
-"""Digits by which a member of a team is named."""
+"""Number of digits by which a member of a team is named."""
 _MEMBER_MARK = compiled_late(rf"@[0-9a-f]{{{MEMBER_CHARS}}}\Z")
 NOTHING_STATED = MemoryDetails()
 """The details of a memory about which nothing is stated."""
@@ -247,7 +247,7 @@ def key_of_all_members(key: str) -> str:
 
 
 SHORT_HASH = 7
-"""Digits by which a commit is named."""
+"""Number of digits by which a commit is named."""
 
 
 def commit_name(place: str) -> str:
@@ -310,14 +310,14 @@ class View(Struct, frozen=True):
     hash: str
     """`hashing.content_hash` of the text with its place, marked if the memory is stale."""
     tokens: int
-    """Estimated, of the text."""
+    """Estimated tokens of the text."""
 
 
 class Memory(Struct, frozen=True, kw_only=True):
     """A memory with all its fields, as the store keeps it."""
 
     id: str
-    """Stable over edits of the text (`hashing.memory_id`)."""
+    """Id that is stable over edits of the text (`hashing.memory_id`)."""
     layer: Layer
     kind: Kind
     title: str
@@ -327,14 +327,14 @@ class Memory(Struct, frozen=True, kw_only=True):
     """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text
     itself."""
     views: tuple[View, ...] = ()
-    """One for each of its texts (`texts`); empty until it is named and hashed."""
+    """A view of each of its texts (`texts`); empty until it is named and hashed."""
     origin: MemoryOrigin = MemoryOrigin.FILE
     place: str = ""
-    """Where it is in its origin: id of a commit, address or file of a document, name of a package.
+    """Place in its origin: id of a commit, address or file of a document, name of a package.
     Empty for an indexed file, whose path says it, and for what has no place."""
     path: str = ""
-    """A file of this worktree: relative to the root, `/` between parts, percent-escaped where not
-    UTF-8; empty: it is made from something else."""
+    """Path of a file of this worktree: relative to the root, `/` between parts, percent-escaped
+    where not UTF-8; empty: the memory comes from something other than a file."""
     entity: str = ""
     """Qualified name inside the file, e.g. `Store.write`, `Installation > Linux`, `[tool.ruff]`."""
     start_line: int = 0
@@ -342,9 +342,9 @@ class Memory(Struct, frozen=True, kw_only=True):
     language: str = ""
     facts: CodeFacts = field(default_factory=CodeFacts)
     details: MemoryDetails = field(default_factory=MemoryDetails, name="particulars")
-    """In stores, files and `--json` its name is `particulars`."""
+    """Further details. In stores, files and `--json` their name is `particulars`."""
     key: str = ""
-    """What it is about; at most one active memory for each (layer, scope, key) that is not
+    """Key of its subject; at most one memory is active for each (layer, scope, key) that is not
     empty."""
     scope: MemoryScope = MemoryScope.REPOSITORY
     importance: float = 0.5
@@ -430,7 +430,7 @@ class SpokenMemory(Struct, frozen=True):
     at: float
     """Unix seconds."""
     session: str
-    """The chat that it is an exchange of; empty: none."""
+    """The chat whose exchange it is; empty if there is none."""
     text: str
 
 

@@ -62,7 +62,7 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     prompt_version: str
     order: str
     by_model: bool = field(name="is_model")
-    """False: no model judged, the scores compare words."""
+    """Whether a model judged; if not, the scores compare words."""
     saw: tuple[str, ...]
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`,
     `diff`, `recent`; and `purposes`, where memories were shown with what their files are for."""
@@ -78,7 +78,7 @@ class ScoredBy(Struct, frozen=True, kw_only=True):
     model: str
     host: str
     key: str
-    """Of its judgments in the cache."""
+    """Key of its judgments in the cache."""
     judged: int
     cached: int
     carried: int
@@ -90,7 +90,7 @@ class PrimaryInfo(Struct, frozen=True):
     provider: str
     model: str
     assumed_price: str = ""
-    """As of the judge."""
+    """What was assumed about its price, as in `JudgeInfo.assumed_price`."""
 
 
 class UnjudgedSample(Struct, frozen=True):
@@ -127,26 +127,27 @@ class Selected(Struct, frozen=True, kw_only=True):
     reason: str
     cached: bool
     threshold: float
-    """Of its kind."""
+    """Threshold of its kind."""
     below_threshold: bool
     title: str = ""
     is_stale: bool = False
-    """Code that it cites has changed; a document was fetched longer ago than
+    """Whether code that it cites has changed, or a document was fetched longer ago than
     `memory.document_days`."""
     is_suspicious: bool = False
-    """Its text gives instructions to its judge; a model judged it in a prompt of its own.
-    Only of what is selected."""
+    """Whether its text gives instructions to its judge, so that a model judged it in a prompt
+    of its own; set for selected memories only."""
     draws: tuple[float, ...] = ()
-    """The two scores that `raw_score` is the mean of; empty: it was judged once."""
+    """The two scores of which `raw_score` is the mean; empty: it was judged once."""
     carried_from: str = ""
-    """The earlier turn under whose wording it was judged; empty: it was judged under this one."""
+    """The earlier turn under whose wording it was judged; empty: it was judged under this
+    wording."""
     placed_by: str = ""
-    """The rule of its place: `threshold`, `min_keep`, `filled`; `folded`: it stands behind another
-    that is kept."""
+    """The rule of its place: `threshold`, `min_keep` or `filled`; `folded`: it is placed behind
+    another that is kept."""
     words: float = 0.0
     """What its words added to the log-odds of `raw_score`; 0: nothing."""
     joined_score: float | None = None
-    """`raw_score` after that, before boosts; None: it is `raw_score`."""
+    """`raw_score` after words were joined to it, before boosts; None: it is `raw_score`."""
 
     @property
     def unboosted_score(self) -> float:
@@ -179,25 +180,25 @@ class SecondDraws(Struct, frozen=True):
     mean."""
 
     drawn: int = 0
-    """Asked again in this turn."""
+    """How many memories were asked about again in this turn."""
     cached: int = 0
-    """Asked twice in earlier turns."""
+    """How many were asked about twice in earlier turns."""
     missed: int = 0
-    """As near, but asked once in this turn: beyond the limit, or a cap, the deadline or an
-    interruption came."""
+    """How many are as near, but were asked about once in this turn: beyond the limit, or a cap,
+    the deadline or an interruption came."""
 
 
 class FinalRound(Struct, frozen=True, kw_only=True):
     """Another judge's last look at what came first (`selection.final`)."""
 
     by: str = ""
-    """`provider:model`; empty: there was none."""
+    """The model, `provider:model`; empty: there was none."""
     key: str = ""
-    """Of its judgments in the cache."""
+    """Key of its judgments in the cache."""
     finalists: int = 0
-    """Memories that it was to look at."""
+    """Number of memories that it was to look at."""
     judged: int = 0
-    """Those that have its score, in this turn or from the cache."""
+    """Number of memories that have its score, in this turn or from the cache."""
 
 
 class CarriedFrom(Struct, frozen=True, kw_only=True):
@@ -205,7 +206,7 @@ class CarriedFrom(Struct, frozen=True, kw_only=True):
 
     turn_id: str
     task: str
-    """The wording that they were judged under, redacted; the stored receipt omits it, so that it
+    """Wording under which they were judged, redacted; the stored receipt omits it, so that it
     can be erased."""
     memories: int
 
@@ -215,20 +216,22 @@ class CarriedOver(Struct, frozen=True, kw_only=True):
     continues."""
 
     way: str = ""
-    """`part`: the likely part was judged under this wording; `all`: all was to be judged; empty: it
-    is not a follow-up."""
+    """How a follow-up was judged. `part`: the likely part under this wording; `all`: all was to
+    be judged; empty: it is not a follow-up."""
     because: str = ""
     left: int = 0
-    """Carried only because a cap or the deadline came first; `continue` judges them."""
+    """How many were carried only because a cap or the deadline came first; `continue` judges
+    them."""
     under: tuple[CarriedFrom, ...] = ()
-    """By the turn that judged them, the newest first; they add up to `coverage.carried`."""
+    """How many each turn judged, the newest turn first; they add up to `coverage.carried`."""
 
 
 class ReasonsAccount(Struct, frozen=True):
     """Where the reasons of a decision model's choice come from: such a model gives none itself."""
 
     by: str = ""
-    """`provider:model` of the chat model that was asked in this turn; empty: none was."""
+    """`provider:model` of the chat model that was asked for reasons in this turn; empty: none
+    was."""
     asked: int = 0
     given: int = 0
     absent: str = ""
@@ -242,7 +245,7 @@ class StageUsage(Struct, frozen=True, kw_only=True):
     attempts: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: Decimal | None = Decimal(0)
-    """None as soon as one call is unpriced."""
+    """Dollars of the calls; None as soon as one is unpriced."""
     estimated: bool = False
 
     def __add__(self, other: "StageUsage") -> "StageUsage":
@@ -279,29 +282,30 @@ class JoinedRepository(Struct, frozen=True):
 
     name: str
     memories: int
-    """How many were candidates of this turn."""
+    """How many of its memories were candidates of this turn."""
     left_out: int = 0
-    """How many were not: those that words put last, beyond `index.also_memories`."""
+    """How many of its memories were not: those that words put last, beyond
+    `index.also_memories`."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
     """Result of `ask` and `context`: the answer where a model gave one, and the receipt."""
 
     turn_id: str
-    """`t_…`, for `resume` and `explain`."""
+    """Id of the turn, `t_…`, for `resume` and `explain`."""
     task: str
     """What was asked, redacted."""
     scope: Scope
     """Which memories were admitted."""
     threshold: float
-    """Of all kinds but those in `thresholds`."""
+    """Threshold of all kinds without an entry in `thresholds`."""
     top_k: int
     """Most memories that may be selected."""
     judge: JudgeInfo
     primary: PrimaryInfo | None
     """The answering model; None: none was usable."""
     partial: bool
-    """Candidates are unjudged, or files were left out of the index."""
+    """Whether candidates are unjudged, or files were left out of the index."""
     warnings: tuple[str, ...]
     """What the user should know, a sentence each."""
     coverage: Coverage
@@ -309,13 +313,13 @@ class Answer(Struct, frozen=True, kw_only=True):
     unjudged: UnjudgedAccount
     """Why candidates have no score."""
     selected: tuple[Selected, ...]
-    """What reached its threshold, best first."""
+    """Memories that reached their threshold, best first."""
     near_misses: tuple[Selected, ...]
-    """What came near it."""
+    """Memories that came near their threshold."""
     answer: str | None
-    """Its text; None: no model answered."""
+    """Text of the answer; None: no model answered."""
     bundle: str | None
-    """The chosen memories as text: of `context` always, of `ask` only without an answer."""
+    """The chosen memories as text: for `context` always, for `ask` only without an answer."""
     usage: Mapping[Stage, StageUsage]
     """What each stage cost: judging always, answering where a model could answer, any other stage
     if it made a call."""
@@ -328,7 +332,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
     continues: str = ""
     thresholds: dict[str, float] = {}
-    """Kinds with a threshold of their own."""
+    """Thresholds of kinds that have their own."""
     words_weight: float = 0.0
     """Weight with which words were joined to the judge's scores; 0: they were not."""
     second_draws: SecondDraws = SecondDraws()
@@ -461,7 +465,7 @@ class TurnFigures(Struct, frozen=True, kw_only=True):
     kept: int
     threshold: float
     near: int | None
-    """Scores near the threshold; None: unknown (an old turn)."""
+    """Number of scores near the threshold; None: unknown (an old turn)."""
     scores: tuple[int, ...]
     latency: Latency
     expected: Expected | None

@@ -30,8 +30,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     rank: int | None
     words: str
     calibrated: str = ""
-    """What the score and the cut stood for on past commits; empty: the judge was not
-    calibrated."""
+    """What the score and the cut meant on past commits; empty: the judge was not calibrated."""
     purpose: str = ""
     """What a model says that its class, or else its file, is for; empty: none was asked
     (`xscore batch purposes`)."""
@@ -41,15 +40,15 @@ class BackgroundStatus(Struct, frozen=True, kw_only=True):
     """The background process of a store."""
 
     pid: int | None = None
-    """None: none runs."""
+    """Process id of the background process; None: none runs."""
     doing: str = ""
-    """Empty: it waits for something to do."""
+    """What it does now; empty: it waits for something to do."""
     for_s: float = 0.0
-    """Seconds since it began that."""
+    """Seconds since it began what it does."""
     watches: bool = False
-    """It is `xscore watch`, which stays until it is stopped."""
+    """Whether it is `xscore watch`, which stays until it is stopped."""
     problem: str = ""
-    """What went wrong last, in one line; empty: nothing."""
+    """The latest problem, in one line; empty if there is none."""
 
 
 class HookFailure(Struct, frozen=True):
@@ -64,18 +63,19 @@ class CalibrationLine(Struct, frozen=True):
     """What a judge's cut stands for."""
 
     judge: str
-    """`provider:model` as it was asked for."""
+    """The judge, `provider:model`, as it was asked for."""
     at: float
     """Unix seconds at which it was measured."""
     says: str
-    """`0.63 ≈ recall 0.86 (0.79–0.92) on 120 past commits`."""
+    """What the calibration says, such as `0.63 ≈ recall 0.86 (0.79–0.92) on 120 past
+    commits`."""
 
 
 class SliceLine(Struct, frozen=True):
     """A group of files that belong together (`xscore graph slices`)."""
 
     folder: str
-    """Of most of its files; empty: the root."""
+    """Folder of most of its files; empty: the root."""
     hub: str
     """The file with the strongest links within it."""
     files: int
@@ -87,9 +87,9 @@ class SuggestedRepository(Struct, frozen=True):
     """Another repository on this machine that this one depends on."""
 
     name: str
-    """As `--repo` takes it."""
+    """Name that `--repo` takes."""
     manifest: str
-    """The file here that names it."""
+    """The manifest in this repository that names it."""
 
 
 class StoreStatus(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
 
     root: str
     branch: str = ""
-    """Of this worktree; the commit if none is checked out, empty without git."""
+    """Branch of this worktree; the commit if none is checked out; empty without git."""
     commit: str = ""
     """HEAD of this worktree; empty if it has none, or keeps its branches in another form than
     files."""
@@ -122,20 +122,21 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     turns: int
     last_turn: str
     spent_usd: Decimal | None
-    """All calls in the ledger; None as soon as one is unpriced."""
+    """Dollars of all calls in the ledger; None as soon as one is unpriced."""
     spent_estimated: bool = False
     background: BackgroundStatus = BackgroundStatus()
 
     calibrations: tuple[CalibrationLine, ...] = ()
     """Newest first; see `xscore eval calibrate`."""
     purposes: int = 0
-    """Files, classes and folders of which a model has said what they are for."""
+    """Number of files, classes and folders of which a model has said what they are for."""
     slices: tuple[SliceLine, ...] = ()
     """The largest groups of files that link to each other; empty in a small repository."""
     facts_waiting: int = 0
-    """Facts of sessions that wait for `xscore memory review`, without those of your own store."""
+    """Number of facts from sessions that wait for `xscore memory review`, without those of your
+    own store."""
     hook_failure: HookFailure | None = None
-    """None: the last hook of a coding agent did not fail."""
+    """The failure of the latest hook of a coding agent; None: it did not fail."""
     suggested: tuple[SuggestedRepository, ...] = ()
     """Other repositories that `--repo` could add to a turn."""
 
@@ -167,29 +168,31 @@ class ErasureRequest(Struct, frozen=True, kw_only=True):
     """What a shared server is to erase: it knows contents and turns by hash alone."""
 
     contents: tuple[str, ...] = ()
-    """Content hashes; their judgments go in every turn."""
+    """Content hashes whose judgments are removed from every turn."""
     turns: tuple[tuple[str, str, int, tuple[str, ...]], ...] = ()
-    """Turn key, judge key, sample and the contents whose judgments go there; no contents: all of
-    them."""
+    """Turn key, judge key, sample, and the contents whose judgments are removed there; no
+    contents: all of them."""
     memories: tuple[str, ...] = ()
-    """Ids of memories, and names of checkpoints (`checkpoint NAME`), that a team was sent."""
+    """Ids of memories, and names of checkpoints (`checkpoint NAME`), that were sent to a
+    team."""
 
 
 class ServerErasure(Struct, frozen=True, kw_only=True):
     """What a shared server erased."""
 
     server: str
-    """Its address without a password, and the tenant."""
+    """Address of the server without a password, and the tenant."""
     removed: int = 0
-    """Judgments with their reasons, or memories that a team was sent."""
+    """Number of judgments with their reasons that were removed, or of memories that a team was
+    sent."""
     left: int | None = None
-    """How many were there when it was asked again; None: it was not."""
+    """How many were there when the server was asked again; None: it was not asked."""
     problem: str = ""
-    """Why it erased nothing; empty: it did."""
+    """Why the server erased nothing; empty if it did."""
     is_team: bool = False
-    """Whether it holds memories of a team, rather than judgments."""
+    """Whether the server holds memories of a team, rather than judgments."""
     is_vectors: bool = False
-    """Whether it holds vectors, rather than judgments."""
+    """Whether the server holds vectors, rather than judgments."""
 
     @property
     def noun(self) -> str:
@@ -221,8 +224,8 @@ class ListedTurn(Struct, frozen=True, kw_only=True):
     at: float
     thread: str
     state: str
-    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`,
-    `continued`."""
+    """State of the turn: `running`, `unfinished` (its process is gone), `done`, `partial`,
+    `failed`, `interrupted` or `continued`."""
     command: str
     judge: str
     task: str

@@ -34,27 +34,27 @@ class Statement(Struct, frozen=True, kw_only=True):
     text: str
     kind: Kind = Kind.CONTEXT
     layer: Layer | None = None
-    """None: the first of `LAYERS_BY_KIND`."""
+    """Layer of the memory; None: the first of `LAYERS_BY_KIND`."""
     scope: MemoryScope | None = None
-    """None: everywhere for your own memories, otherwise the repository."""
+    """Where it holds; None: everywhere for your own memories, otherwise the repository."""
     title: str = ""
     key: str = ""
     """Its subject; the statement replaces the active memory of its layer with the same key."""
     because: str = ""
     alternatives: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    """Other names of what it is about."""
+    """Other names of its subject."""
     links: tuple[str, ...] = ()
     author: str = ""
-    """The author. Empty on a decision: git's `user.name`."""
+    """Who decided it; empty on a decision: git's `user.name`."""
     importance: float | None = None
-    """0..1; None: the default of its kind (see `weight`)."""
+    """Importance, 0..1; None: the default of its kind (see `weight`)."""
     confidence: float = 1.0
     source: MemorySource = MemorySource.EXPLICIT
     allow_pii: bool = False
     evidence_count: int = 1
     at: float | None = None
-    """Its own time in Unix seconds; None: when it is stored."""
+    """Its own time in Unix seconds; None: the time of storing."""
 
     @property
     def weight(self) -> float:
@@ -71,7 +71,7 @@ class StatementEffect(StrEnum):
 
     STORED = "stored"
     REPEATED = "repeated"
-    """The memory existed: one more piece of evidence."""
+    """The memory existed, and has one more piece of evidence."""
     UPDATED = "updated"
 
 

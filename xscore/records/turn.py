@@ -38,9 +38,9 @@ class ChangedFile(Struct, frozen=True, omit_defaults=True):
     path: str
     age_days: float
     lines: tuple[tuple[int, int], ...] = ()
-    """First and last lines of the uncommitted edits; empty: there are none."""
+    """First and last lines of the uncommitted edits; empty if there are none."""
     commit: CommitFacts | None = None
-    """The newest commit that touched it; None: it is not among the recent ones."""
+    """The newest commit that touched it; None: that is not among the recent ones."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     errors: str = ""
     """Error output or stack traces, as pasted; part of the turn key after normalisation."""
     about: tuple[tuple[str, str], ...] = ()
-    """What else the task is about, by name, such as `("customer", "Ann")`; part of the turn key."""
+    """Other things that the task is about, by name, such as `("customer", "Ann")`; part of the
+    turn key."""
     file: str = ""
     line: int = 0
     recent: tuple[str, ...] = ()
@@ -60,23 +61,25 @@ class Turn(Struct, frozen=True, kw_only=True):
     diff: str = ""
     """The uncommitted change, redacted; shown to the answering model."""
     changed: tuple[ChangedFile, ...] | None = None
-    """None: git is not asked, and the times of the files count instead."""
+    """Changed files; None: git is not asked, and the times of the files count instead."""
     thread: str = ""
-    """The working session this turn belongs to; its own exchanges are not candidates. Empty: that
-    of the branch.
+    """The working session of this turn; its own exchanges are not candidates. Empty: the
+    session of the branch.
 
     A thread named here carries its earlier judgments over (`pipeline.carrying`)."""
     follows_latest: bool = False
-    """Go on in the thread of this branch's latest turn, and carry its judgments over."""
+    """Whether to continue in the thread of this branch's latest turn, and carry its judgments
+    over."""
     fresh: bool = False
-    """Start a new working session on this branch; exchanges of the previous one become
-    candidates."""
+    """Whether to start a new working session on this branch; exchanges of the previous one
+    become candidates."""
     rejudge_all: bool = False
-    """Carry nothing over. An opened turn of no named or continued thread has it set."""
+    """Whether to carry nothing over. It is set for an opened turn of no named or continued
+    thread."""
     checkpoint: str = ""
     """Name of a checkpoint to continue from, shown to the answering model."""
     id: str = ""
-    """`t_…`, assigned when the turn begins."""
+    """Id of the turn, `t_…`, assigned when it begins."""
     continues: str = ""
     """The turn that this one finishes; its judgments count as carried."""
 
@@ -92,10 +95,10 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     thread: str
     branch: str
     resumed: bool
-    """It continues after a pause, in another terminal, after another branch, or after an
-    interrupted turn."""
+    """Whether it continues after a pause, in another terminal, after another branch, or after
+    an interrupted turn."""
     last_task: str
-    """What it was working on before this turn, redacted; empty: nothing yet."""
+    """The task before this turn, redacted; empty if there was none."""
     last_updated: float
 
 
@@ -115,7 +118,7 @@ class WorkingSession(Struct, frozen=True, kw_only=True):
     closed_at: float | None
     tasks: int = 0
     carried: int = 0
-    """How many judgments its latest turn took over from earlier ones."""
+    """How many judgments the latest turn took over from earlier ones."""
 
 
 class SessionEntry(Struct, frozen=True, kw_only=True):
@@ -137,7 +140,7 @@ class SessionEntry(Struct, frozen=True, kw_only=True):
     opened: tuple[str, ...] = ()
     """Open items in task and answer: `- [ ] …`, `TODO: …`, `Next: …`."""
     closed: tuple[str, ...] = ()
-    """Finished items in them: `- [x] …`, `Done: …`."""
+    """Finished items in task and answer: `- [x] …`, `Done: …`."""
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
@@ -170,7 +173,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     by: str = ""
     """Who sent it to the team; empty: it was saved here."""
     is_shared: bool = False
-    """Whether the team is sent it."""
+    """Whether it is sent to the team."""
 
 
 class TaskType(StrEnum):
@@ -209,7 +212,7 @@ class LayerReport(Struct, frozen=True):
     memories: int
     fetch_ms: float
     is_late: bool = False
-    """It missed its deadline."""
+    """Whether the layer missed its deadline."""
     problem: str = ""
 
 

@@ -7,8 +7,8 @@ from xscore.settings.values import Fixed, Secret, SettingsGroup
 
 
 class EmbeddingSettings(SettingsGroup, frozen=True):
-    """Vectors beside the built-in word hash: for ordering, near duplicates and merging; they decide
-    nothing."""
+    """Vectors in addition to the built-in word hash: for ordering, near duplicates and merging; they
+    decide nothing."""
 
     model: str = "terms"
     """`terms` (built in), or `openai:MODEL` for an embeddings endpoint, a local one too."""

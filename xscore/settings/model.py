@@ -81,9 +81,9 @@ class JudgeSettings(SettingsGroup, frozen=True):
     tests: RepoMay[Literal["cards", "full"]] = "cards"
     """Show tests to the judge as purpose cards, or in full."""
     purposes: bool = False
-    """Show a judging model, beside each memory, what its file is for: the line that `xscore batch
-    purposes` wrote. The line is part of what is judged: when it changes, all memories of its file
-    are judged again."""
+    """Show a judging model, with each memory, what its file is for: the line that `xscore batch
+    purposes` wrote. The line is part of what is judged: when it changes, all memories of its
+    file are judged again."""
     concurrency: Positive | None = None
     """Most calls in flight, found by trying from 16; unset: 64, or 4 for a loopback host."""
     rpm: Positive | None = None
@@ -175,8 +175,8 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """The same for what was stated in a sentence or two (decisions, preferences, conventions): the
     lexical judge has evidence of its own for them."""
     words: RepoMay[WordsWeight | None] = None
-    """How much the words that a memory shares with the task count beside a model's score of it: a
-    weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
+    """How much the words that a memory shares with the task count in addition to a model's
+    score of it: a weight of their log-odds. 0: only the model's score counts. Unset: 0.5."""
     final: str = NO_FINAL_ROUND
     """Another model, `provider:model`, that looks once more at up to 60 memories that came first,
     side by side: its scores count for them, and nothing else is kept. `off`: none does. The lists
@@ -296,7 +296,7 @@ class IndexSettings(SettingsGroup, frozen=True):
 
 
 class MemorySettings(SettingsGroup, frozen=True):
-    """What is remembered beside code, and for how long."""
+    """What is remembered in addition to code, and for how long."""
 
     user_learning: RepoMayTurnOff[bool] = True
     """Open your own store: preferences, and what holds in several projects. A repository may only
@@ -572,7 +572,7 @@ class PluginSettings(SettingsGroup, frozen=True):
 
 
 class TelemetrySettings(SettingsGroup, frozen=True):
-    """What leaves this machine beside the model calls: nothing, unless set."""
+    """What leaves this machine in addition to the model calls: nothing, unless set."""
 
     otel: bool = False
     """Send spans of turns, stages and calls, without any text, to the collector that the standard

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 T = TypeVar("T")
 RepoMay = Annotated[T, Meta(extra={"repo": True})]
-"""A repository's own file may set it."""
+"""A setting that a repository's own file may set."""
 RepoMayTurnOff = Annotated[T, Meta(extra={"repo": "off"})]
 Fixed = Annotated[T, Meta(extra={"fixed": True})]
 
@@ -36,14 +36,14 @@ ExtractMode = Literal["off", "ask", "auto"]
 PriceRule = Literal["auto", "vendor", "free"]
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
-"""Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November
-2026)."""
+"""Model of the usual judge. Small, current: $0.10 / $0.01 cached / $0.50 per million tokens
+(genai-prices 0.2.3, November 2026)."""
 DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
-"""Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November
-2026)."""
+"""Model of the usual answers. Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens
+(genai-prices 0.2.3, November 2026)."""
 OTHER_JUDGES = ("typesafe:jev-1.14.0", "anthropic:claude-haiku-5-5")
-"""Used instead of the default when only they have a key; at the same prices, like the answering
-models below."""
+"""Judges used instead of the default when only they have a key; at the same prices, like the
+answering models below."""
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
 
 
@@ -54,7 +54,7 @@ def _key_variable(model: str) -> str:
 
 JUDGE_KEYS = tuple(map(_key_variable, (DEFAULT_JUDGE, *OTHER_JUDGES)))
 ANSWER_KEYS = tuple(map(_key_variable, (DEFAULT_PRIMARY, *OTHER_PRIMARIES)))
-"""Variables of which one is enough, if no model is named."""
+"""Variables of which one must hold a key, if no model is named."""
 _OR_OWN = "or OPENAI_BASE_URL for a server of your own"
 _JUDGES = ", ".join(key if key in ANSWER_KEYS else f"{key} (judges only)" for key in JUDGE_KEYS)
 SET_A_JUDGE = f"{_JUDGES}, {_OR_OWN}"

@@ -12,7 +12,7 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.records.calls import Usage
 
 MOST_TOKENS = 2**30
-"""Bounds of one call: a row beyond them is damaged, and no sum has it."""
+"""Most tokens of one call: a row beyond them is damaged, and no sum includes it."""
 MOST_PICODOLLARS = 2**50
 MOST_SECONDS = 10**6
 TOKEN_COLUMNS = Usage.__struct_fields__
@@ -29,10 +29,10 @@ VALID_CALL_SQL = f"""
     AND duration_s >= 0 AND duration_s <= {MOST_SECONDS}
     AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
 """
-"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole numbers
-within bounds.
+"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole
+numbers within bounds.
 
-To SQLite text is greater than any number, so the upper bounds refuse it."""
+SQLite orders text above all numbers, so the upper bounds refuse it."""
 AMOUNT_SQL = f"typeof({{0}}) = 'integer' AND {{0}} BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
 """SQL: whether a column holds the dollars of a call, as a template."""
 

@@ -70,9 +70,9 @@ class CheckpointPayload(CheckpointContent, frozen=True, kw_only=True):
     is_shared: bool = False
     """Whether the user sends it to the team."""
     from_team: str = ""
-    """Of one that another member, or another machine, sent: where it comes from."""
+    """Where a checkpoint comes from that another member, or another machine, sent."""
     by: str = ""
-    """Who sent it."""
+    """Name of the member who sent it."""
 
 
 class SharedRow(Struct, frozen=True):

@@ -7,7 +7,7 @@ counts as changed.
 from xscore.platform.hashing import file_digest
 
 MAX_CITED_BYTES = 10_000_000
-"""Larger files are not read for a citation."""
+"""Largest file that is read for a citation."""
 _FIRST = 8
 """Hex characters of the hash that cover only the first line."""
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -15,7 +15,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _HEAD_BYTES = 8_192
 
 LineSpan = tuple[int, int]
-"""First and last line, 1-based, inclusive; (0, 0): the whole file."""
+"""First and last line, from 1, inclusive; (0, 0): the whole file."""
 WHOLE_FILE: LineSpan = (0, 0)
 
 

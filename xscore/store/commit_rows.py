@@ -21,11 +21,11 @@ from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.worktrees import HERE
 
 _HISTORY = "commit_history"
-"""Key in `worktree_meta`: a `CommitState`."""
+"""Key in `worktree_meta` of a `CommitState`."""
 _MADE = "commit_memories"
-"""Key in `meta`: how many memories of commits the latest run left, and by which rules."""
+"""Key in `meta` of how many memories of commits the latest run left, and by which rules."""
 _OF_COMMITS = f"layer = '{Layer.GOVERNANCE}' AND kind = '{Kind.COMMIT}' AND version = 0"
-"""SQL condition on `memory_row`; the index by layer needs a status beside it."""
+"""SQL condition on `memory_row`; the index by layer needs a status as well."""
 _LIVE = f"{_OF_COMMITS} AND status = 'active'"
 _OLDEST = f"""
     id IN (SELECT id FROM memory_row WHERE {_LIVE} ORDER BY updated_at DESC, id LIMIT -1 OFFSET ?)
@@ -43,7 +43,7 @@ class CommitState(Struct, frozen=True, kw_only=True):
     """Commits that say nothing, by reason."""
     is_shallow: bool = False
     is_complete: bool = True
-    """False: memories are missing, which a deadline left to the next run."""
+    """Whether all memories are there; if not, a deadline left some to the next run."""
 
 
 class CommitsMade(Struct, frozen=True):

@@ -33,12 +33,12 @@ class CompressedSession(Struct, frozen=True, kw_only=True):
     """A session of a coding agent, as it was last compressed."""
 
     thread: str
-    """`client-session`, as hooks name it."""
+    """Name of the thread, `client-session`, as hooks use it."""
     origin: str
     path: str
-    """Of its log, with `~` for the home folder."""
+    """Path of the session's log, with `~` for the home folder."""
     budget: int = 0
-    """In tokens; 0: only its frontier was saved."""
+    """Budget in tokens; 0: only the frontier was saved."""
     frontier: str = ""
 
 
@@ -47,7 +47,7 @@ class PlacedTurn(Struct, frozen=True):
 
     number: int
     memory_id: str
-    """Of its exchange, if that is imported."""
+    """Memory of the turn's exchange, if that is imported."""
     tier: str
     level: int
 

@@ -40,15 +40,15 @@ class Declared(Struct):
     """What manifests declare, gathered manifest by manifest."""
 
     targets: set[str] = field(default_factory=set)
-    """Of Makefiles."""
+    """Targets of Makefiles."""
     has_open_makefile: bool = False
     """Whether a Makefile includes or computes targets."""
     scripts: set[str] = field(default_factory=set)
-    """Of `package.json`."""
+    """Scripts of `package.json`."""
     recipes: set[str] = field(default_factory=set)
-    """Of a justfile."""
+    """Recipes of a justfile."""
     binaries: set[str] = field(default_factory=set)
-    """Commands that an installation of it has."""
+    """Commands that an installation of the repository has."""
     versions: dict[str, list[str]] = field(default_factory=dict)
     """Package or runtime, normalized -> what is required of its version."""
     manifests: set[str] = field(default_factory=set)

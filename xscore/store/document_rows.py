@@ -20,16 +20,16 @@ from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 
 _PREFIX = "document:"
-"""Begins the key in `meta` of a document; the rest is a digest of its place."""
+"""First part of a document's key in `meta`; the rest is a digest of its place."""
 _BEHIND_PREFIX = "document;"
-"""The first key behind all of these, as `;` follows `:`."""
+"""The first key after all of these, as `;` follows `:`."""
 _OF_DOCUMENTS = (
     f"layer = '{Layer.VECTOR}' AND status = 'active' AND kind = "
     f"'{Kind.DOCUMENT}' AND version = 0"
 )
 """SQL condition on `memory_row` that its index by layer answers."""
 _OF_KIND = f"layer = '{Layer.VECTOR}' AND kind = '{Kind.DOCUMENT}'"
-"""The same on the view of memories."""
+"""The same SQL condition on the view of memories."""
 _LIST = f"""
     SELECT place, count(*), max(updated_at), min(entity) FROM memory_row
     WHERE {_OF_DOCUMENTS} GROUP BY place ORDER BY place
@@ -40,22 +40,22 @@ class FetchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a document was fetched."""
 
     place: str
-    """Its address, or the file relative to the root; redacted."""
+    """Address of the document, or its file relative to the root; redacted."""
     title: str
     form: str
-    """pdf, docx, html, text."""
+    """Format of the document: pdf, docx, html or text."""
     fetched_at: float
-    """Unix seconds; also of a refresh that found nothing new."""
+    """When it was fetched, in Unix seconds; also set by a refresh that found nothing new."""
     etag: str = ""
     last_modified: str = ""
-    """As the host sent them."""
+    """`ETag` and `Last-Modified` as the host sent them."""
     size: int = 0
     mtime_ns: int = 0
-    """Of a file."""
+    """Time of the latest change of a file."""
     note: str = ""
-    """What of it was not read."""
+    """What was not read of the document."""
     is_address_redacted: bool = False
-    """Whether the address held a secret, so that it cannot be asked for again."""
+    """Whether the address contained a secret, so that it cannot be asked for again."""
 
 
 class StoredDocument(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class StoredDocument(Struct, frozen=True, kw_only=True):
     fetched_at: float
     """Unix seconds."""
     record: FetchRecord | None = None
-    """None: it was imported."""
+    """Record of the fetch; None: the document was imported."""
 
 
 def stored_documents(connection: sqlite3.Connection) -> list[StoredDocument]:

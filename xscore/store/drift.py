@@ -41,23 +41,23 @@ SHORTEST_SYMBOL = 3
 _PAST = frozenset(
     {Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.TODO, Kind.FAILURE, Kind.PATTERN}
 )
-"""Kinds that tell of what was, or of what is not yet there."""
+"""Kinds that are about the past, or about what is not there yet."""
 _GENERATED = re.compile(
     r"(?:\./)?(?:dist|build|out|target|node_modules|[\w.-]*venv|tmp|temp|coverage|site-packages"
     r"|__pycache__|\.cache|\.git|bin|obj|logs?)/"
 )
-"""Folders that tools fill: whether their files exist says nothing."""
+"""Matches folders that tools fill: whether their files exist says nothing."""
 _PRODUCT = re.compile(
     r"(?i)(?:node|vue|next|nuxt|express|three|d3|react|angular|ember|backbone|socket|chart|moment"
     r"|alpine|discord|p5|day|web3|asp|ml|vb|ado)\.(?:js|ts|net)\Z"
 )
-"""Products that are named like files."""
+"""Matches products that are named like files."""
 _SOURCE = re.compile(
     r"\.(?:pyi?|go|rs|java|kt|rb|cs|c|cc|cpp|h|hpp|php|swift|scala|sh|sql|proto|tf|tsx|jsx|vue)\Z"
 )
-"""Endings that nothing but a file has."""
+"""Matches file endings that nothing but a file has."""
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc")
-"""Where nothing but a document names a symbol, it is gone."""
+"""Endings of documents. A symbol that only documents name is gone."""
 _ENDED = re.compile(r"\.\w{1,8}\Z")
 _VERSIONED_BY_ONE_NUMBER = frozenset({"python", "node", "go", "java"})
 """Products that are often named with a whole number as the version, as in `node 18`."""

@@ -29,7 +29,7 @@ from xscore.store.journals import FILE_SUFFIXES, accept_journals, has_journal
 
 ACCEPT_HINT = f"If it is yours, run `xscore store trust`; otherwise remove {STORE_DIR}/."
 _MOVING = ".moving"
-"""Suffix of a copy on its way from another file system."""
+"""Suffix of a copy while it is moved from another file system."""
 
 
 def take_over_earlier_store(

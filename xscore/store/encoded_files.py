@@ -49,13 +49,15 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """The CRC of each name mentioned, sorted."""
     secrets_redacted: int = 0
     note: str = ""
-    """Why its grammar was not used, and what was done instead; empty: it was, or it has none."""
+    """Why the grammar was not used, and what was done instead; empty: it was, or the language
+    has none."""
     lacks_grammar: bool = False
-    """Its language has a grammar that is not installed, or cannot be used."""
+    """Whether the language has a grammar that is not installed, or cannot be used."""
 
 
 BATCH_MEMORIES = 20_000
-"""Memories from which on a batch takes no further file, since a batch is held in memory."""
+"""Number of memories from which on a batch takes no further file, since a batch is held in
+memory."""
 
 
 def in_batches(files: Iterable[EncodedFile], size: int) -> Iterator[list[EncodedFile]]:
@@ -80,16 +82,16 @@ class FileMentions(Struct, frozen=True, array_like=True):
     """What a file mentions, as it is stored."""
 
     imports: tuple[tuple[str, str], ...] = ()
-    """Name and hint of what it imports."""
+    """Name and hint of what the file imports."""
     bases: Uses = {}
-    """Of base classes."""
+    """Mentions of base classes."""
     uses: Uses = {}
-    """Of everything else."""
+    """All other mentions."""
     defines: dict[str, tuple[str, ...]] = {}
     """Names of the values that each block of module-level code defines, by its id."""
     types: dict[str, dict[str, str]] = {}
-    """What each entity gives, under an empty name, and its members and variables are (`receivers`),
-    by its id."""
+    """Types by the id of an entity: what it returns, under an empty name, and those of its
+    members and variables (`receivers`)."""
 
     def of(self, path: str) -> Iterator[Mention]:
         """Yield what the file at this path mentions."""

@@ -18,7 +18,7 @@ from xscore.platform.clock import DAY_S
 from xscore.store.index_rows import read_meta
 
 TIDIED_AT = "tidied_at"
-"""Key in `meta`: when consolidation last began by itself, in Unix seconds."""
+"""Key in `meta` of the time when consolidation last began by itself, in Unix seconds."""
 REPORTED_DAYS = 30
 _CONSOLIDATED = """
     SELECT payload FROM event WHERE name = 'memory.updated' AND at > ?
@@ -58,7 +58,7 @@ class ConsolidationHistory(Struct, frozen=True):
     """What consolidation brought lately, by hand and by itself."""
 
     tidied_at: float | None
-    """When it last began by itself, in Unix seconds; None: never."""
+    """When consolidation last began by itself, in Unix seconds; None: never."""
     counts: dict[str, int]
     """Kind of action -> how many in the last `REPORTED_DAYS` days."""
 

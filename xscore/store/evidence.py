@@ -47,7 +47,8 @@ _STALE_EVERYWHERE = f"""
       AND version = 0
     AND EXISTS (SELECT 1 FROM evidence WHERE memory_id = id)
 """
-"""Written as stale before what they cite was stored; each worktree has to look for itself."""
+"""SQL of memories written as stale before what they cite was stored; each worktree has to look
+for itself."""
 _UPDATE = f"""
     INSERT INTO evidence_state
         (start_line, end_line, changed, size, mtime_ns, memory_id, path, span_hash, worktree)
@@ -63,9 +64,9 @@ class EvidenceRefresh(Struct, frozen=True):
     """Result of checking the cited files."""
 
     stale: tuple[str, ...] = ()
-    """Memories that became stale just now, by id."""
+    """Ids of memories that just became stale."""
     active: tuple[str, ...] = ()
-    """Memories whose code came back, by id."""
+    """Ids of memories whose code came back."""
     files_read: int = 0
 
 

@@ -19,11 +19,11 @@ from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 EXTRACTION = 1
 """Version of the rules; what an older one has read is not read again."""
 MOST_WAITING = 500
-"""Facts that wait at once; more are not kept."""
+"""Most facts that wait at once; more are not kept."""
 OVER_PREFIX = "session_over:"
-"""Begins the keys of `meta` that name sessions whose agent said that they are over."""
+"""First part of the keys in `meta` that name sessions whose agent said that they are over."""
 REJECTED_PREFIX = "rejected_fact:"
-"""Begins the keys of `meta` that hold digests of what the user has rejected."""
+"""First part of the keys in `meta` that hold digests of what the user has rejected."""
 _TAKEN = """
     layer IN ('project', 'governance', 'user') AND status IN ('active', 'stale')
     AND source = 'inferred' AND json_extract(attrs, '$.review') = 'unreviewed'
@@ -59,10 +59,10 @@ class UnreadSession(NamedTuple):
 
     thread: str
     last_at: float
-    """Unix seconds of the latest of them."""
+    """Unix seconds of the latest exchange."""
     exchanges: int
     is_over: bool
-    """Its agent said that it has ended, or it was closed."""
+    """Whether the session's agent said that it has ended, or it was closed."""
 
 
 def unread_sessions(connection: sqlite3.Connection) -> list[UnreadSession]:

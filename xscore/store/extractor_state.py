@@ -16,9 +16,9 @@ from xscore.platform.clock import DAY_S, day_of
 from xscore.store.index_rows import read_meta, write_meta
 
 MOST_CALLS_A_DAY = 24
-"""One an hour, on average."""
+"""Most calls in a day: one an hour, on average."""
 MOST_FAILURES = 3
-"""In a row."""
+"""Most failures in a row."""
 _KEY = "extractor"
 
 
@@ -27,19 +27,19 @@ class ExtractorState(Struct, frozen=True, kw_only=True):
 
     model: str = ""
     failures: int = 0
-    """In a row, a call in flight included."""
+    """Failures in a row, a call in flight included."""
     is_unreadable: bool = False
-    """The last failure was a reply that could not be read: the host is there, the model is no
-    use."""
+    """Whether the last failure was a reply that could not be read: the host is there, the model
+    is no use."""
     failed_at: float = 0.0
     day: str = ""
-    """UTC, of `calls_today`."""
+    """UTC day of `calls_today`."""
     calls_today: int = 0
     calls: int = 0
     answered: int = 0
     proposed: int = 0
     kept: int = 0
-    """New facts of the model."""
+    """Number of new facts that the model gave."""
     dropped: dict[str, int] = {}
     """Proposed facts that were not kept, by the reason."""
 

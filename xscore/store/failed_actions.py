@@ -18,10 +18,10 @@ from _blake2 import blake2b  # `hashlib` would load OpenSSL first, which takes 2
 from collections.abc import Iterator
 
 MARKER = ".open"
-"""Name of the file."""
+"""Name of the file that marks a folder with failures."""
 MOST_ACTIONS, MOST_STEPS, MOST_SESSIONS = 32, 8, 20
 KEPT_S = 14 * 86_400.0
-"""An action that failed longer ago is forgotten."""
+"""How long a failed action is remembered."""
 _MAX_BYTES = 400_000
 _LOCK_WAIT_S, _LOCK_STEP_S = 0.1, 0.002
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -32,7 +32,7 @@ class FailedAction:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        """Identifies the action: its tool, its arguments and its folder."""
+        """Digest of the action's tool, its arguments and its folder."""
         self.kind = ""
         """What commands of its kind share, such as `npm run`; empty: it has no such kind."""
         self.shown = ""
@@ -47,17 +47,18 @@ class FailedAction:
         """When it last failed, in Unix seconds."""
         self.times = 0
         self.is_usage = False
-        """The command was called wrongly, so that another call of its kind may be the right one."""
+        """Whether the command was called wrongly, so that another call of its kind may be the
+        right one."""
         self.may_deny = False
-        """Nothing outside the tree decides whether it fails."""
+        """Whether nothing outside the tree decides whether it fails."""
         self.changed = False
-        """Another command has run since that may have changed something."""
+        """Whether another command has run since that may have changed something."""
         self.steps: list[str] = []
         """What was done since: edited files and kinds of commands."""
         self.fixed = ""
         """What helped, once that is known."""
         self.succeeded = False
-        """It has succeeded since; kept until what helped is stored."""
+        """Whether it has succeeded since; kept until what helped is stored."""
         self.denied: list[str] = []
         """Digests of the sessions in which it was denied."""
         self.memory = ""
@@ -81,7 +82,7 @@ class FailedActions:
         self.settings_state = ""
         self.git_files: list[str] = []
         self.actions: list[FailedAction] = []
-        """The latest last."""
+        """Failed actions, the latest last."""
 
     def find(self, key: str) -> FailedAction | None:
         """Return the action with this key."""

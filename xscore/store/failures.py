@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 _SIGNED_CHARS = 4_000
-"""Only the end of a long output is hashed, where tools print what failed."""
+"""Characters hashed at the end of a long output, where tools print what failed."""
 HEAD_CHARS, TAIL_CHARS = 1_000, 3_000
 """Characters kept from the beginning and end of a long output."""
 _DETAIL_CHARS = 20_000
@@ -89,7 +89,7 @@ class Occurrence(Struct, frozen=True, kw_only=True):
     seen_at: float
     """Unix seconds."""
     name: str = ""
-    """Of this occurrence, which is counted once; empty: always count."""
+    """Name of this occurrence, which is counted once; empty: always count it."""
     source_exchange: str = ""
     """Id of the exchange it was read in; erasing that reverts the count."""
 

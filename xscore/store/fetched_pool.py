@@ -31,7 +31,7 @@ from xscore.store.packed_pool import IS_UNPACKED, PACKED_VIEW, LayerColumns, rea
 from xscore.store.worktrees import HERE, visible_memories
 
 _TICKS = 1 << 22
-"""Ticks of a second, so that a time of this century is a whole number of them: JSON of SQLite
+"""Ticks in a second, so that a time of this century is a whole number of them: SQLite's JSON
 rounds other numbers."""
 _CANDIDATE_COLUMNS = (
     *(
@@ -48,19 +48,20 @@ _CANDIDATE_COLUMNS = (
     f"CAST(updated_at * {_TICKS}.0 AS INTEGER)",
     "length(terms)",
 )
-"""Each is read as one JSON list of a whole layer: a fetched row costs a lock for each of its
-values."""
+"""SQL of the columns. Each is read as one JSON list of a whole layer: a fetched row costs a
+lock for each of its values."""
 _texts, _numbers = (
     msgspec.json.Decoder(list[str]).decode,
     msgspec.json.Decoder(list[int]).decode,
 )
 _OF_ANOTHER_SESSION = f"scope = 'session' AND {STATED_CONDITION} AND thread NOT IN ('', ?)"
-"""SQL condition for what was stated for a working session alone, but that of the parameter."""
+"""SQL condition for what was stated for a single working session other than that of the
+parameter."""
 _OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
 _HASH, _PLACE = itemgetter(1), itemgetter(4, 6)
-"""Fields of a candidate: its content; its path and line."""
+"""Getters of a candidate's content, and of its path and line."""
 _KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -68,23 +69,26 @@ class FetchedPool(NamedTuple):
     """The memories of all layers."""
 
     candidates: tuple[Candidate, ...]
-    """One per content, ordered by path and line."""
+    """One candidate per content, ordered by path and line."""
     layers: tuple[LayerReport, ...]
     terms: TermColumn = TermColumn()
-    """Their term vectors, if asked for."""
+    """Term vectors of the candidates, if asked for."""
     has_damaged_packs: bool = False
-    """Rows were read instead of packs that contradict themselves or the index of the table."""
+    """Whether rows were read instead of packs that contradict themselves or the index of the
+    table."""
 
 
 class WithoutExchanges(Struct, frozen=True):
     """Which exchanges are not candidates of a turn."""
 
     thread: str = ""
-    """Those of this working session, which the answer prompt shows anyway."""
+    """Leave out the exchanges of this working session, which the answer prompt shows anyway."""
     keys: frozenset[str] = frozenset()
-    """Those of these turn keys: an earlier answer to the same question is not evidence for it."""
+    """Leave out the exchanges of these turn keys: an earlier answer to the same question is not
+    evidence for it."""
     any: bool = False
-    """All of them; and no commits, which other worktrees of the repository may have made later."""
+    """Leave out all exchanges, and all commits, which other worktrees of the repository may
+    have made later."""
 
     @property
     def condition(self) -> str:
@@ -176,7 +180,7 @@ class _Reading(Struct, frozen=True):
 
     tests: TestView
     visible: str
-    """SQL condition: what this worktree has."""
+    """SQL condition for what this worktree has."""
     without: "WithoutExchanges"
     with_terms: bool
 

@@ -19,7 +19,7 @@ from xscore.platform.database import damage_if_invalid, read_snapshot
 Body = tuple[str, str, str]
 """The columns attrs, card and text of a memory."""
 LEVEL = 3
-"""Of zlib: level 6 takes twice the time for a tenth fewer bytes."""
+"""Level of zlib: level 6 takes twice the time for a tenth fewer bytes."""
 _BODIES = Decoder(dict[str, Body])
 
 

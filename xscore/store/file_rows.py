@@ -26,7 +26,7 @@ from xscore.store.worktrees import HERE
 from xscore.store.written_rows import last_name
 
 MANY_PATHS = 1_000
-"""With more changed files than this, everything is linked again."""
+"""Number of changed files above which everything is linked again."""
 
 
 def replace_files(

@@ -63,7 +63,7 @@ class FileContent(NamedTuple):
     """What a version of a file says, as far as links depend on it."""
 
     memories: dict[str, StoredMemory]
-    """By id."""
+    """Memories of the version by id."""
     mentions: FileMentions
 
 

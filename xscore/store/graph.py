@@ -97,10 +97,10 @@ class ReachedNode(Struct, frozen=True):
     """A node of the walk: a file, an entity or a stated memory."""
 
     id: str
-    """`f_<path>` or `m_…`."""
+    """Id of the node: `f_<path>` or `m_…`."""
     path: str
     entity: str
-    """Empty for a file; the title of a stated memory."""
+    """Name of the entity; empty for a file; the title of a stated memory."""
     kind: str
     """`file`, or the memory's kind."""
     relation: Relation
@@ -115,7 +115,7 @@ class ReachedNode(Struct, frozen=True):
     """Edges between it and the nodes one step nearer."""
     start_line: int = 0
     end_line: int = 0
-    """Lines of an entity; 0 of a file or a stated memory."""
+    """Last line of an entity; 0 for a file or a stated memory."""
 
 
 QUESTIONS = {
@@ -231,7 +231,7 @@ class _Place(NamedTuple):
 
     path: str
     entity: str
-    """Empty for a file; the title of a stated memory."""
+    """Name of the entity; empty for a file; the title of a stated memory."""
     kind: str
     start_line: int = 0
     end_line: int = 0

@@ -39,18 +39,18 @@ class SessionBrief(Struct, frozen=True):
     """What a session got of earlier work."""
 
     at: float = 0.0
-    """When it first got something that bears on a prompt, in Unix seconds; its ages count from
-    then. 0: not yet."""
+    """When the session first received something that bears on a prompt, in Unix seconds, from
+    which its ages count; 0: not yet."""
     heads: tuple[str, ...] = ()
     """Ids of the memories that the brief is made of, in its order."""
     told: tuple[str, ...] = ()
-    """IDs of all memories that the session has got, the latest last."""
+    """Ids of all memories that the session has received, the latest last."""
     subject: tuple[int, ...] = ()
-    """Terms of the prompts that it got something for (`term_vectors.text_terms`)."""
+    """Terms of the prompts for which it received something (`term_vectors.text_terms`)."""
     is_whole: bool = True
     """Whether all memories were judged by then."""
     start_bytes: int = 0
-    """Size of what it got at its start."""
+    """Size of what the session received at its start."""
 
 
 class HookState(Struct, frozen=True):
@@ -62,9 +62,9 @@ class HookState(Struct, frozen=True):
     """Session -> digests of what was added to it, latest last; the most recently active session
     comes last."""
     briefs: dict[str, SessionBrief] = {}
-    """Session -> what it got of earlier work; the most recent session comes last."""
+    """Session -> what it received of earlier work; the most recent session comes last."""
     advised_at: float = 0.0
-    """When the agent last got what its user has to decide, in Unix seconds; 0: never."""
+    """When the agent last received what its user has to decide, in Unix seconds; 0: never."""
 
 
 def hook_state_file(root: RepositoryRoot, user_data_dir: Path) -> Path:

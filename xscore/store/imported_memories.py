@@ -56,9 +56,9 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     last_at: float
     confidence: float
-    """Lowest of its exchanges."""
+    """Lowest confidence of its exchanges."""
     title: str
-    """Of its first exchange."""
+    """Title of its first exchange."""
 
 
 class ImportedSessions(Struct, frozen=True):
@@ -67,7 +67,7 @@ class ImportedSessions(Struct, frozen=True):
     sessions: tuple[ImportedSession, ...]
     exchanges: int
     forgotten: int
-    """Erased ids that no import brings back."""
+    """Number of erased ids that no import brings back."""
 
 
 def imported_sessions(

@@ -19,14 +19,14 @@ from xscore.records.indexing import FileStamp
 from xscore.store.worktrees import HERE, LISTED_HERE
 
 PROFILE = "index_profile"
-"""Key in `worktree_meta`: the rules and settings by which bytes became memories."""
+"""Key in `worktree_meta` of the rules and settings by which bytes became memories."""
 LINKS_DUE = "links_due"
-"""Key in `worktree_meta`: what the next linking must process."""
+"""Key in `worktree_meta` of what the next linking must process."""
 NOTED_CHANGE = "clean_tree"
-"""Key in `worktree_meta`: the change that git found, and in which state (`pipeline.noted_change`).
-Earlier versions noted only trees without one."""
+"""Key in `worktree_meta` of the change that git found, and of the state in which it did
+(`pipeline.noted_change`). Earlier versions noted only trees without one."""
 WITHOUT_STAMP = "without_stamp"
-"""Key in `worktree_meta`: how the files are that have no stamp, such as links, as one digest."""
+"""Key in `worktree_meta` of one digest of the files that have no stamp, such as links."""
 
 
 class IndexChanges(Struct):
@@ -52,11 +52,12 @@ class LinksDue(Struct):
     names: set[str] = field(default_factory=set)
     """Names added or removed: files that mention them are due."""
     rewired: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """Files whose imports changed, with these, or that were removed: what imports them reaches
-    others than before."""
+    """Files whose imports changed, with these, or that were removed: a file that imports them
+    reaches others than before."""
     everything: bool = False
     stated: set[str] = field(default_factory=set)
-    """Stated memories that were written in other worktrees: what they name here is due."""
+    """Stated memories that were written in other worktrees: the mentions of what they name are
+    due here."""
     all_stated: bool = False
 
     def __bool__(self) -> bool:
@@ -165,7 +166,7 @@ def owe_stated_links(connection: sqlite3.Connection, sources: Sequence[str]) -> 
 
 
 MANY_STATED = 1_000
-"""With more memories than this, all that are stated are linked again."""
+"""Number of memories above which all that are stated are linked again."""
 _OTHERS_DUE = f"""
     SELECT profile.worktree, due.value FROM worktree_meta AS profile
     LEFT JOIN worktree_meta AS due ON due.worktree = profile.worktree AND due.key = '{LINKS_DUE}'
@@ -188,7 +189,7 @@ def file_languages(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 _Totals = tuple[dict[str, int], dict[str, int], dict[str, int]]
-"""Indexed memories by kind and by language, edges by relation."""
+"""Numbers of indexed memories by kind and by language, and of edges by relation."""
 
 
 def index_totals(connection: sqlite3.Connection) -> _Totals:
@@ -228,15 +229,15 @@ def _count_totals(connection: sqlite3.Connection) -> _Totals:
 
 
 TOTALS = "index_totals"
-"""Key in `worktree_meta`: the cached totals; a writer of index rows changes or removes it."""
+"""Key in `worktree_meta` of the cached totals; a writer of index rows changes or removes it."""
 FILES_LEFT = "index_files_left"
-"""Key in `worktree_meta`: how many files a run that was stopped has left to the next."""
+"""Key in `worktree_meta` of how many files a run that was stopped has left to the next."""
 OBSERVED = "observed"
-"""Key in `worktree_meta`: what files show was noted after the latest change."""
+"""Key in `worktree_meta` that says that what files show was noted after the latest change."""
 KEPT_OUT = "index_kept_out"
-"""Key in `worktree_meta`: how many files are kept out of the index, by reason."""
+"""Key in `worktree_meta` of how many files are kept out of the index, by reason."""
 GRAMMARS_MISSING = "index_without_grammar"
-"""Key in `worktree_meta`: the languages of indexed files whose grammar was not installed."""
+"""Key in `worktree_meta` of the languages of indexed files whose grammar was not installed."""
 
 
 def files_left(connection: sqlite3.Connection) -> int:

@@ -30,21 +30,22 @@ from xscore.platform.sqlite_drivers import NOTE_SUFFIX
 from xscore.store import user_secret
 
 JOURNALS = ("-wal", "-shm", "-journal")
-"""Suffixes of SQLite's files beside a database."""
+"""Suffixes of SQLite's journals, which are next to a database."""
 FILE_SUFFIXES = ("", *JOURNALS, NOTE_SUFFIX)
-"""Suffixes of a database and of everything that may lie beside it."""
+"""Suffixes of a database and of all files that may be next to it."""
 REPLAYED = ("-wal", "-journal")
-"""Those whose pages SQLite takes over; the shared-memory file is rebuilt by the first process."""
+"""Suffixes of journals whose pages SQLite takes over; the shared-memory file is rebuilt by the
+first process."""
 NOTE = "-writer-"
-"""In the name of a note, between that of the database and the journal's inode, which the process
+"""Part of a note's name between that of the database and the journal's inode; the process
 follows."""
 _FIRST_NOTING_SCHEMA = 2
-"""Stores that only older versions have opened have no notes yet."""
+"""First schema with notes; stores that only older versions have opened have none yet."""
 _SCHEMA_OFFSET = 60
-"""Of the schema's number (`user_version`) in the header of a database file."""
+"""Place of the schema's number (`user_version`) in the header of a database file."""
 _MOST_NOTE_BYTES = 100
 _LOOKS = 5
-"""At a journal without a note, before it counts as foreign."""
+"""How often a journal without a note is looked at before it counts as foreign."""
 _numbers = count()
 _closing = Lock()
 _notes_of_closed: dict[Path, list[Path]] = {}

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SHORTEST = 12
-"""Characters of the shortest line searched for."""
+"""Fewest characters of a line that is searched for."""
 LONGEST = 1_000
-"""Characters of a longer line that are searched for."""
+"""Most characters of a line that are searched for."""
 _HALVED = 48
 _CHUNK = 8_000_000
 _OVERLAP = 8 * LONGEST
 _WORD = re.compile(r"\w{5,}")
 _INNER = re.compile(r"(?<=\W)\w{5,}(?=\W)")
-"""A word with a boundary on both sides inside the line, so that the text around the line cannot
-change it."""
+"""Matches a word with a boundary on both sides inside the line, so that the text around the
+line cannot change it."""
 
 
 def searchable_lines(texts: Iterable[str]) -> frozenset[str]:

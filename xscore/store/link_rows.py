@@ -32,8 +32,8 @@ class EntityRow(Struct, frozen=True):
     kind: Kind
     language: str
     overrides: bool = False
-    """Its signature says that it overrides another method, so a foreign class may have its name as
-    well."""
+    """Whether its signature says that it overrides another method, so that a foreign class may
+    have its name as well."""
 
     @property
     def plain(self) -> str:

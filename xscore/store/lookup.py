@@ -35,20 +35,21 @@ STATED_LAYERS = f"layer IN {tuple(str(layer) for layer in Layer if not layer.is_
 """SQL condition for stated memories: there is an index by layer, none by source."""
 _HEAD_CHARS = 80
 _SHOWN = 10
-"""Ids that a hint lists."""
+"""How many ids a hint lists."""
 
 
 class MemoryFilter(Struct, frozen=True, kw_only=True):
     """Selects memories; an empty field matches all."""
 
     layers: Collection[Layer] = ()
-    """Empty: every layer, without indexed memories."""
+    """Layers of the memories; empty: every layer, without indexed memories."""
     kinds: Collection[Kind] = ()
-    """Empty: every kind but commits."""
+    """Kinds of the memories; empty: every kind but commits."""
     scopes: Collection[MemoryScope] = ()
     statuses: Collection[MemoryStatus] = LIVE_STATUSES
     without_documents: bool = False
-    """Leave out fetched documents unless they are asked for: they have many passages."""
+    """Whether fetched documents are left out unless they are asked for: they have many
+    passages."""
 
     @property
     def is_users_whole(self) -> bool:

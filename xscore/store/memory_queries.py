@@ -46,7 +46,7 @@ _LATEST_EXCHANGES = """
         AND kind = 'exchange' AND thread = ? ORDER BY updated_at DESC, id LIMIT ?)
 """
 MOST_WEIGHED = 300
-"""Memories by which words are weighed."""
+"""How many memories are used to weigh words."""
 _SESSION = "coalesce(json_extract(attrs, '$.session'), '')"
 _SPOKEN = f"""
     SELECT id, kind, place, updated_at, {_SESSION}, text FROM memory_row
@@ -103,7 +103,7 @@ class IndexedFile(NamedTuple):
     file_hash: str
     language: str
     memories: int
-    """How many it has."""
+    """Number of memories that it has."""
 
 
 class EntitySpan(NamedTuple):

@@ -55,21 +55,22 @@ MEMORY_COLUMNS = (
 """Columns of a whole memory without its views, named after its fields; `attrs` holds facts and
 details."""
 HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
-"""Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
+"""The columns before attrs, card and text, which may be in the body of a file
+(`file_bodies`)."""
 UNSTATED_ORIGIN = """
     CASE WHEN path <> '' OR source = 'index' THEN 'file'
     WHEN kind IN ('exchange', 'summary') THEN 'exchange' ELSE 'stated' END
 """
 """SQL: the origin of a memory whose older schema states none (`memory_writer.origin_of`)."""
 IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
-"""SQL condition on a column; the parameter is a JSON list."""
+"""SQL condition on a column: its value is in the JSON list of the parameter."""
 STATED_CONDITION = "source <> 'index' AND kind NOT IN ('exchange', 'summary', 'document')"
 """SQL condition for memories that are neither indexed from a file nor past exchanges, nor
 fetched."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 ALL_LAYERS = str(tuple(map(str, Layer)))
-"""SQL condition on a layer, so that SQLite uses the index by layer and status."""
+"""SQL list of all layers, so that SQLite uses the index by layer and status."""
 
 SqlRow = tuple[Any, ...]
 
@@ -155,7 +156,8 @@ _STALE = f"""
     SELECT memory_id FROM stale_memory WHERE worktree = {HERE}
     UNION SELECT id FROM memory_row WHERE layer IN {ALL_LAYERS} AND status = 'stale'
 """
-"""Those that cite code which has changed here, and those that are stale for another reason."""
+"""SQL of the memories that cite code which has changed here, and of those that are stale for
+another reason."""
 
 
 def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:

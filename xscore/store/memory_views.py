@@ -121,7 +121,7 @@ class JoinedViews(Struct, frozen=True):
     """SQL that reads the judged view of very many memories."""
 
     joins: str
-    """Follows `FROM memory_row`."""
+    """SQL that follows `FROM memory_row`."""
     hash: str
     tokens: str
 

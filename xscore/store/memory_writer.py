@@ -88,19 +88,19 @@ def truncate(text: str, limit: int) -> str:
 
 
 _QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
-"""Said by people and by models: code is in their text. What a person asked is redacted as prose
-before."""
+"""Kinds said by people and by models, whose text contains code. What a person asked is redacted
+as prose before."""
 SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 """Endings of files that are redacted as prose, whatever their memories are."""
 _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
-"""Fields that stay when a memory is rebuilt."""
+"""Fields that are kept when a memory is rebuilt."""
 _OF_KEY = """
     SELECT id FROM memory_row WHERE layer = ? AND scope = ? AND key = ? AND key <> ''
       AND version = 0 AND id <> ?
     AND status = '{status}'
 """
-"""`key <> ''` is redundant, but lets SQLite use the partial index by key, as does the status in the
-text."""
+"""SQL of the active memory with a key. `key <> ''` is redundant, but lets SQLite use the
+partial index by key, as does the status in the text."""
 _FORGET_STALENESS = f"DELETE FROM stale_memory WHERE memory_id = ? AND worktree = {HERE}"
 _NOTE_STALENESS = f"""
     INSERT INTO stale_memory (memory_id, worktree) VALUES (?, {HERE}) ON CONFLICT DO NOTHING

@@ -24,7 +24,7 @@ from xscore.store.worktrees import HERE
 MOST_NAMES = 50
 """Most names linked for one memory."""
 _FEW = 60
-"""Up to this many name parts are searched for one by one; for more, all rows are read."""
+"""Most name parts that are searched for one by one; for more, all rows are read."""
 _PART = r"[\w@%+.-]+"
 _ENTITY = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _QUALIFIED = re.compile(

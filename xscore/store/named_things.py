@@ -14,9 +14,10 @@ from msgspec import Struct
 MOST_NAMED = 60
 """Most names of one text that are looked up."""
 LONGEST_LINE = 2_000
-"""Characters of a line that are read."""
+"""How many characters of a line are read."""
 SAID_BEFORE = 40
-"""Characters before a command in which `run` and the like make it one."""
+"""How many characters before a command are searched for `run` and the like, which make it
+one."""
 _FENCE = re.compile(r"[ \t]*(```+|~~~+)[ \t]*([\w+-]*)")
 _SHELLS = frozenset({"sh", "bash", "shell", "console", "zsh", "shell-session"})
 _CODE_SPAN = re.compile(r"(?<!`)(`{1,3}+)([^`]++)\1(?!`)")
@@ -24,7 +25,7 @@ _ELSEWHERE = re.compile(
     r"!?\[[^\[\]\n]{0,300}+\]\([a-z]{2,10}://[^)\s]*+\)|\b[a-z]{2,10}://\S++"
     r"|<[^<>\s@]++@[^<>\s]++>"
 )
-"""Links to other sites, with their texts."""
+"""Matches links to other sites, with their texts."""
 _PART = r"[\w@%+.-]+"
 _ENDING = (
     r"pyi?|[mc]?[jt]sx?|go|rs|java|kt|rb|php|cs|c|cc|cpp|h|hpp|swift|scala|sh|sql|toml|ya?ml|json"
@@ -75,9 +76,9 @@ class NamedThing(Struct, frozen=True):
 
     kind: NamedKind
     name: str
-    """As the text has it; of a version the package."""
+    """Name of the thing, as the text has it; for a version, the package."""
     line: int = 1
-    """Of the text, from 1."""
+    """Line of the text, from 1."""
     version: str = ""
     is_run: bool = False
     """Whether the text says to run this command, or it is in a shell block."""

@@ -24,7 +24,7 @@ from xscore.store.term_vectors import WHOLE_NAME, split_word
 from xscore.store.worktrees import HERE
 
 MOST_COLONS = 4
-"""Places where a name is taken apart into path and entity."""
+"""Most places where a name is taken apart into path and entity."""
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _CITED_COMMIT = re.compile(r"(?:commit )?([0-9a-f]{7,64})")
 _COMMITS = (

@@ -47,9 +47,9 @@ class ComparableWord(NamedTuple):
     key: str
     """The form compared: its stem, its synonym group, or itself, as in code."""
     spelled: str
-    """As written, in lower case; with a backtick before it if it is in backticks."""
+    """The word as written, in lower case; with a backtick before it if it is in backticks."""
     clause: bool
-    """A clause begins with it."""
+    """Whether a clause begins with the word."""
     sentence: int
     """Ordinal of its sentence."""
 
@@ -165,11 +165,11 @@ def _table() -> tuple[tuple[str, tuple[str, ...]], ...]:
 AFTERTHOUGHT = 0.5
 """Largest afterthought, as a share of the words before it."""
 AFTERTHOUGHT_WORDS = 10
-"""Words an afterthought may always have."""
+"""Most words of an afterthought whose share does not matter."""
 AFTERTHOUGHT_FROM = 3
-"""Words a text must have before an afterthought."""
+"""Fewest words of a text before an afterthought."""
 MOST_SENTENCES = 4
-"""Sentences an afterthought may have."""
+"""Most sentences of an afterthought."""
 SHORTEST_CLAUSE = 2
 """Fewest words of a clause that may move."""
 
@@ -180,7 +180,7 @@ TAKES_BACK = frozenset(WORDS["takes_back"].split())
 """Words that change the meaning of what precedes; a sentence with one is not an afterthought."""
 
 _Form = tuple[tuple[str, ...], ...]
-"""Clauses of words, by their keys."""
+"""Keys of the words in each clause."""
 
 
 def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:

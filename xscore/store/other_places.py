@@ -29,9 +29,9 @@ from xscore.platform.text import ellipsize, one_line, readable_text
 from xscore.store import opening, user_secret
 
 FOLLOWED_DIR = "followed"
-"""In the user's folder: stores of repositories that have no clone here."""
+"""Folder in the user's folder for stores of repositories that have no clone here."""
 BUSY_S = 0.5
-"""How long a read of another store waits where another program holds it: a turn can do without."""
+"""How long to wait for another store that a program holds: a turn can do without it."""
 PATIENCE_S = 0.5
 NAME_CHARS = 80
 _INDEX_IT = (
@@ -44,10 +44,10 @@ class OtherPlace(Struct, frozen=True):
     """Another repository, and what its memories are named by."""
 
     name: str
-    """`acme/lib`, or the name of its folder where it has no origin."""
+    """Name of the repository, `acme/lib`, or of its folder where it has no origin."""
     root: RepositoryRoot
     namesakes: int = 0
-    """How many others on this machine have the name by which it was found."""
+    """How many others on this machine have the same name."""
 
 
 def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> OtherPlace | None:

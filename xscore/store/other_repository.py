@@ -42,7 +42,7 @@ from xscore.store.siblings import check_schema
 from xscore.store.worktrees import enter_worktree, visible_memories
 
 NAME_END = ": "
-"""Between the name of a repository and a path in it."""
+"""Separator of the name of a repository and a path in it."""
 _LENT_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR, Layer.PROJECT, Layer.GOVERNANCE})
 _ID_CHARS = 20
 NO_EXCHANGES = WithoutExchanges(any=True)

@@ -29,23 +29,26 @@ from xscore.store.worktrees import HERE
 PACKED_VIEW: TestView = "cards"
 """The view of tests that is packed: the default of `judge.tests`."""
 BATCH = 200
-"""Versions that are packed in one transaction."""
+"""How many versions are packed in one transaction."""
 _SEPARATOR = "\x1f"
-"""Between the texts of a pack. No name has it; a version of one that does is not packed."""
+"""Separator of the texts of a pack. No name has it; a version of one that does is not
+packed."""
 _ID_PREFIX, _ID_CHARS, _HASH_CHARS = "m_", 20, 32
 _ID_BYTES, _HASH_BYTES = _ID_CHARS // 2, _HASH_CHARS // 2
 _IDENTITY_FORM = struct.Struct(f"{_ID_BYTES}s{_HASH_BYTES}s")
-"""The id and the content hash of a memory."""
+"""Form of a memory's id and content hash."""
 _CHECKSUM_BYTES = 4
-"""Behind the identities of a pack, their CRC-32. A changed id would be a memory without a text, a
-changed hash a memory that was never judged; nothing else in the pack would contradict it."""
+"""Bytes of the CRC-32 that follows the identities of a pack. A changed id would be a memory
+without a text, a changed hash a memory that was never judged; nothing else in the pack would
+contradict it."""
 _CHECKSUM_OF_ALL = 0x2144DF1C
 """The CRC-32 of any bytes that end with their own CRC-32."""
 _IDENTITY = compiled_late(rf"{_ID_PREFIX}[0-9a-f]{{{_ID_CHARS}}} [0-9a-f]{{{_HASH_CHARS}}}")
 _NUMBERS_OF_MEMORY = 4
-"""First line, last line, estimated tokens, and entries of its term vector."""
+"""How many numbers a memory has: first line, last line, estimated tokens, and entries of its
+term vector."""
 _MOST = 2**16 - 1
-"""What a number may be at most: larger ones are rare, and would take a tenth more room of all."""
+"""Largest number in a pack: larger ones are rare, and would take a tenth more room of all."""
 _LETTERS = {
     Kind.FUNCTION: "f",
     Kind.METHOD: "m",
@@ -59,7 +62,7 @@ _LETTERS = {
 """The letter of each kind of memory that files have; a version with another is not packed."""
 _KIND_OF_LETTER = {letter: kind for kind, letter in _LETTERS.items()}
 IS_UNPACKED = "(version = 0 OR version IN (SELECT version FROM main.unpacked_version))"
-"""SQL condition on `memory_row`: in no pack."""
+"""SQL condition on `memory_row` for memories that are in no pack."""
 _PACKS = f"""
     SELECT path, updated_at, identities, kinds, entities, languages, numbers, {{terms}}
     FROM main.file_row AS listed JOIN main.version_pool ON number = 2 * listed.version + ?
@@ -94,7 +97,7 @@ class LayerColumns(NamedTuple):
     updated_at: Sequence[float]
     term_sizes: Sequence[int]
     inferred: Sequence[int]
-    """Empty: none of them."""
+    """Flags of inferred memories; empty: there are none."""
     terms: bytes
 
 
@@ -123,7 +126,7 @@ _MEMORIES = f"""
       ON memory_row.path = file_version.path AND memory_row.version = file_version.number
     {_VIEWS.joins} WHERE file_version.number = ? ORDER BY memory_row.number
 """
-"""By path, which has an index."""
+"""SQL of the memories of a version, by path, which has an index."""
 
 
 def read_packs(

@@ -49,9 +49,11 @@ _OUTDATED = """
         SELECT path, max(at) FROM purpose WHERE kind = 'file' GROUP BY path
       ))
 """
-"""Purposes of contents that are nowhere now. The latest of a file stays: words still rank by it."""
+"""SQL of purposes whose contents no longer exist. The latest of a file stays: words still rank
+by it."""
 OUTDATED_AFTER_S = 90 * DAY_S
-"""A branch that is checked out again within this time is not paid for again."""
+"""How long a purpose is kept after that: a branch that is checked out again within this time is
+not paid for again."""
 LINE_CHARS = 200
 """Longest purpose."""
 _JUDGED_WITH = """
@@ -87,9 +89,9 @@ class Purpose(Struct, frozen=True, kw_only=True):
     key: PurposeKey
     path: str
     line: str
-    """Empty: the source did not bear out what the model wrote."""
+    """The purpose; empty: the source did not support what the model wrote."""
     writer: str
-    """`provider:model`."""
+    """The model that wrote it, `provider:model`."""
 
 
 class IndexedClass(Struct, frozen=True):

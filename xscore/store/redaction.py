@@ -37,7 +37,8 @@ LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
 
 AFTER_CHARS = 40
-"""How much of it may make the name a telling one: `encryption` of `encryption_key`."""
+"""How much of the text after a name may make the name a telling one: `encryption` of
+`encryption_key`."""
 
 
 class SecretSpan(Struct, frozen=True):
@@ -211,19 +212,19 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
 
 
 _ODD_SPACE = compiled_late("[\xa0\xad\u1680\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff]")
-"""Spaces of other widths and of none: pages and word processors put them around `=` and after `:`.
-"""
+"""Matches spaces of other widths and of none: pages and word processors put them around `=` and
+after `:`."""
 
 
 _COLOR = r"\x1b\[[\x20-\x3f]{0,40}[@-~]"
-"""What a terminal takes as a color or another command."""
+"""Matches what a terminal takes as a color or another command."""
 _UNSEEN = compiled_late(rf"(?:{_COLOR}|[\x00-\x08\x0e-\x1f\x7f{BIDI}{INVISIBLE}{COMBINING}])+")
 _CONTROLS = tuple(map(chr, (*range(9), *range(14, 32), 127)))
 _BROKEN_TOKEN = compiled_late(
     # What goes on has a digit, or is as long as no word: else a word of the next line would go.
     r"(?<=[A-Za-z0-9+/_=-]{4})[ \t]*\n[ \t]*(?=[A-Za-z+/_=-]{0,40}[0-9]|[A-Za-z0-9+/_=-]{24})"
 )
-"""The end of a line within a token."""
+"""Matches the end of a line within a token."""
 
 
 class _Reading(Struct, frozen=True, dict=True):
@@ -232,9 +233,10 @@ class _Reading(Struct, frozen=True, dict=True):
     text: str
     whole_text: str = ""
     cut_out: re.Pattern[str] | None = None
-    """None: nothing was cut out."""
+    """Pattern of what was cut out; None: nothing was."""
     has_names: bool = True
-    """Words that name a secret count, too; over a line's end only the form of a secret does."""
+    """Whether words that name a secret count, too; over a line's end only the form of a secret
+    does."""
 
     def whole(self, span: SecretSpan) -> SecretSpan:
         """Return a span of the whole text."""

@@ -60,7 +60,7 @@ class MemoryChange(Struct, frozen=True, kw_only=True):
     """Changes to a memory; None leaves a field unchanged."""
 
     text: str | None = None
-    """Its words, without reasons and alternatives."""
+    """Words of the memory, without reasons and alternatives."""
     title: str | None = None
     key: str | None = None
     because: str | None = None

@@ -23,10 +23,10 @@ from xscore.store.purposes import described_contents
 from xscore.store.store import Store
 
 _SHARED_WITH = "shared_with"
-"""Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON
-list."""
+"""Key in `meta` of the names of the shared servers that judgments of this store went to, as a
+JSON list."""
 _TEAM_SERVER = "team_server"
-"""Key in `meta`: name of the server that the team's memories of this repository are on."""
+"""Key in `meta` of the server's name that the team's memories of this repository are on."""
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
 _ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (
@@ -37,7 +37,8 @@ _ROWS = (
     ("", "mention", f"source {IN_JSON_LIST}"),
     ("memories", "memory_row", f"version = 0 AND id {IN_JSON_LIST}"),
 )
-"""What a count of them is called (empty: not counted), table, and which rows are a memory's."""
+"""Name of a count of the rows (empty: not counted), their table, and which of them are a
+memory's."""
 _VECTORS = "SELECT count(*) FROM vec"
 _OCCURRENCES_IN = (
     f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {IN_JSON_LIST} GROUP BY"
@@ -52,7 +53,7 @@ _COUNT_LESS = """
         OR kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links')
           WHERE value = :id))
 """
-"""For a failure and its pattern."""
+"""SQL for a failure and its pattern, which count one occurrence less."""
 
 
 def shared_servers(connection: sqlite3.Connection) -> tuple[str, ...]:

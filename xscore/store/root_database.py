@@ -28,7 +28,8 @@ from xscore.platform.paths import (
 from xscore.store import opening, user_secret
 
 OPENING_BYTES = 64_000
-"""What SQLite and the note of the journal need on the disk before the first row can be read."""
+"""Space that SQLite and the note of the journal need on the disk before the first row can be
+read."""
 
 
 class OpenedDatabase(Struct, frozen=True):
@@ -36,16 +37,19 @@ class OpenedDatabase(Struct, frozen=True):
 
     connection: sqlite3.Connection
     root: RepositoryRoot
-    """With the folder of the database that is open: for one that cannot be written, of its copy."""
+    """The root, with the folder of the open database: that of a copy if its own cannot be
+    written."""
     user: user_secret.UserSecret
     keys: opening.StoreKeys
     is_kept: bool = False
-    """False: it is in memory, or a copy that goes when it is closed."""
+    """Whether what is written is kept; if not, the database is in memory, or a copy that is
+    removed when it is closed."""
     disk_is_full: bool = False
-    """Why it is a copy: nothing should be paid for that could be kept with some free space."""
+    """Whether it is a copy because the disk is full: nothing should be paid for that could be
+    kept with some free space."""
     siblings: Callable[[], list[Path]] = list
     notes: Sequence[str] = ()
-    """What the user should know of the opening."""
+    """Notes about the opening that the user should know."""
 
 
 def open_database(

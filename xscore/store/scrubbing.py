@@ -24,16 +24,17 @@ from xscore.store.journals import JOURNALS
 from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halves
 
 _MARK = "unclean"
-"""Key in `meta`: rows were erased, and the files were not rewritten since."""
+"""Key in `meta` that says that rows were erased, and the files were not rewritten since."""
 SCRATCH_SUFFIXES = (".new", ".plain", ".sealed")
 _SCRATCH = re.compile(
     rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?"
 )
 _SIDES = ("", *JOURNALS)
 _MEMORY_NAMES = "title, entity, path, place"
-"""What a memory has beside its body; the place of one may be the path of another."""
+"""Names of a memory outside its body; the place of one may be the path of another."""
 _PATHS = "SELECT path, path FROM file_row UNION SELECT memory_id, path FROM evidence"
-"""The place of a memory may be named like a file here that has no memory, or that one cites."""
+"""SQL of paths. The place of a memory may be named like a file here that has no memory, or that
+one cites."""
 _TASKS = (
     "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM"
     " session"

@@ -24,12 +24,12 @@ MIXED_BITS = 3.0
 or below it."""
 
 ENTROPY_CHARS = 256
-"""Entropy is measured on this many characters."""
+"""How many characters entropy is measured on."""
 NAME_CHARS = 80
-"""Longer values are not names."""
+"""Longest value that may be a name."""
 
 SHORT_WORDS = 2.5
-"""Letters a word, on average, up to which mixed case is not a name."""
+"""Most letters a word, on average, in a text where mixed case is not a name."""
 
 
 _OPERATORS = "!&*~+-@"
@@ -60,7 +60,7 @@ class Shape(Struct, frozen=True):
     case: bool = False
     """Whether case matters."""
     needs: str = ""
-    """What else the text must hold, in lower case."""
+    """Text that must occur as well, in lower case."""
     back: int = 0
     """Characters before the literal at which the match begins."""
     core: str = ""
@@ -79,9 +79,9 @@ class ProviderKey(Struct, frozen=True):
     back: int = 0
     """Characters before the mark that belong to the key."""
     before: str = ""
-    """Pattern of one of them."""
+    """Pattern of one of these characters."""
     glued: str = ""
-    """Pattern of what follows a mark directly behind a letter or digit; empty: no key is found
+    """Pattern of what follows a mark directly after a letter or digit; empty: no key is found
     there."""
 
     def shapes(self) -> tuple[Shape, ...]:
@@ -111,9 +111,9 @@ class SecretName(Struct, frozen=True):
     after: str = ""
     """Pattern that must precede the word."""
     weak: bool = False
-    """Without that pattern, the word still counts for values that look like secrets."""
+    """Whether the word still counts without that pattern, for values that look like secrets."""
     weak_after: str = ""
-    """Pattern that must precede the word then."""
+    """Pattern that must precede the word in that case."""
 
 
 class Form(Struct, frozen=True):
@@ -125,7 +125,7 @@ class Form(Struct, frozen=True):
     weak_check: str = ""
     upper: bool = False
     prose: bool = False
-    """Only where no code is expected."""
+    """Whether the form is only for text where no code is expected."""
 
     @property
     def at_line_start(self) -> bool:
@@ -394,4 +394,4 @@ CHECKS: dict[str, Check] = {
     "example": _is_url_example,
 }
 NEED_DIGIT = frozenset({"mixed", "token", "bare", "assigned"})
-"""The checks that no value without a digit passes."""
+"""Checks that no value without a digit passes."""

@@ -18,10 +18,11 @@ from msgspec import Struct
 from xscore.store.secret_rules import NEED_DIGIT, SecretName, Shape, compile_rule, secret_rules
 
 RUN_CHARS = 20
-"""The shortest key that a vendor's mark begins (AWS), mark included."""
+"""Length of the shortest key that a vendor's mark begins (AWS), mark included."""
 
 _TOKEN_CHAR = re.compile(r"[A-Za-z0-9._~+/=!%-]")
-"""What a bearer token may hold (RFC 7235, `token68`), Salesforce's `!`, and the `%` of a URL."""
+"""Characters of a bearer token (RFC 7235, `token68`), Salesforce's `!`, and the `%` of a
+URL."""
 _SPACED = bytes(byte if _TOKEN_CHAR.match(chr(byte)) else 32 for byte in range(256))
 """Turns every byte that is in no token into a space."""
 
@@ -48,7 +49,7 @@ class FoundLiterals(Struct, frozen=True):
 
     literals: tuple[Literal, ...]
     is_clean: bool = False
-    """The texts hold no secret, so none of them need be searched."""
+    """Whether the texts contain no secret, so that none of them need be searched."""
 
 
 class _Branch(Struct, frozen=True):

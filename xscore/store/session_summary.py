@@ -21,7 +21,7 @@ from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
 from xscore.store.memory_rows import MemoryPlace, SqlRow, named_places, stated_texts
 
 SUMMARY_TOKENS = 600
-"""About the length of the summary text: the latest tasks are listed, earlier ones counted."""
+"""Length of the summary text, roughly: the latest tasks are listed, earlier ones counted."""
 LINE_CHARS = 160
 MOST_FILES = 20
 MOST_NAMES = 24
@@ -32,7 +32,7 @@ UNFINISHED = frozenset({"running", "failed", "interrupted"})
 """Turn states that leave the task open if there is no answer."""
 
 ENTRIES = 40
-"""A summary reads the first turn and this many of the latest."""
+"""How many of the latest turns a summary reads, in addition to the first."""
 _ANSWER, _ANSWER_IN_TASK = "\n\nAnswer: ", "\n\n Answer: "
 """Marks the answer of an exchange; it is escaped with a space in the task, so the first match is
 the mark."""
@@ -63,24 +63,24 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     recent: tuple[str, ...] = ()
     checkpoint: str = ""
     process: str = ""
-    """The process it runs in, while it runs."""
+    """The process in which the turn runs, while it runs."""
     command: str = ""
-    """What asked: see `pipeline.parts.TurnOptions`; empty: unknown."""
+    """The command that asked (see `pipeline.parts.TurnOptions`); empty: unknown."""
     judge: str = ""
-    """`provider:model` or `lexical`, with which a turn goes on."""
+    """The judge with which a turn continues, `provider:model` or `lexical`."""
     primary: str = ""
     """The answering model, `provider:model`."""
     edited: tuple[ChangedFile, ...] = ()
     """Files with an uncommitted change."""
     has_evidence: bool = True
-    """Whether its answer rests on something; else it became no memory."""
+    """Whether its answer rests on something; if not, it became no memory."""
     scope: Scope = Scope()
     may_carry: bool = False
     """Whether it could take over what its thread had judged, as `continue` then may."""
     links: tuple[str, ...] = ()
     """Ids of the kept memories named in its task or answer."""
     paths: tuple[str, ...] = ()
-    """Files named in them."""
+    """Files named in its task or answer."""
 
     def to_json(self) -> str:
         """Write it as the column `turn.context`."""

@@ -21,11 +21,11 @@ from xscore.platform.hashing import file_id
 from xscore.store.purposes import folder_purposes
 
 MOST_COMMITS = 1_500
-"""The newest commits that say which files change together."""
+"""How many of the newest commits say which files change together."""
 LARGEST_COMMIT = 30
-"""Files of the largest commit that says anything about two of them."""
+"""Most files of a commit that says anything about two of them."""
 LEAST_FILES = 3
-"""Files of the smallest slice."""
+"""Fewest files of a slice."""
 LEAST_GAIN = 1e-9
 _FILE_LINKS = f"""
     WITH ended AS (
@@ -52,7 +52,7 @@ class Slice(Struct, frozen=True, kw_only=True):
     hub: str
     """The file with the strongest links within the slice."""
     files: tuple[str, ...]
-    """The hub first, then by the strength of their links."""
+    """Files of the slice: the hub first, then by the strength of their links."""
     purpose: str = ""
     """What a model says that the folder is for; empty: none was asked."""
 

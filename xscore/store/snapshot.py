@@ -29,7 +29,7 @@ COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
 _MOST_TRIES = 10
 _PREFIX = "xscore-copy-"
 _BESIDE_BYTES = 1_000_000
-"""Room for the journal of a copy."""
+"""Room for the journal of a copy, in bytes."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  a folder that only this user may enter is made in it
 """A file system in memory that Linux has."""
 

@@ -74,7 +74,7 @@ class CopyContents(Struct, frozen=True):
     """What a copy holds."""
 
     memories: tuple[StatedMemory, ...]
-    """By id."""
+    """Stated memories by id."""
     erased: dict[str, float]
     """Ids that no import brings back -> when they were erased."""
 

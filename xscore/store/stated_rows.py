@@ -18,7 +18,7 @@ from xscore.store.evidence import citations_of
 from xscore.store.memory_queries import stated_threads
 
 CopyRow = tuple[str, str, str, str, str]
-"""A row of table `stated`: id, title, text, card, rest."""
+"""A row of table `stated`: id, title, text, card and the other fields."""
 _WRITE = """
     INSERT INTO stated (id, title, text, card, rest) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, text = excluded.text,

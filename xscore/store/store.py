@@ -33,9 +33,9 @@ from xscore.store.root_database import open_database
 from xscore.store.worktrees import enter_worktree, visible_memories
 
 Clock = Callable[[], float]
-"""Unix seconds."""
+"""Returns Unix seconds."""
 EVERY_EXCHANGE = WithoutExchanges()
-"""No exchange is left out."""
+"""Filter that leaves out no exchange."""
 
 
 class Store:
@@ -67,11 +67,11 @@ class Store:
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
         self.others: RepositoriesBeside = RepositoriesBeside()
-        """Closed with this store."""
+        """Other repositories that are read; closed with this store."""
         self.copies_to: Path | None = None
         """The user's data folder, if what is stated here is copied there (`copied_stores`)."""
         self.copy_problem: str = ""
-        """What was wrong with those copies when the store was closed; empty: nothing."""
+        """What was wrong with those copies when the store was closed; empty if nothing was."""
         self.disk_is_full: bool = False
         """Whether a copy is read because the disk of the store has no room."""
         self.user_is_unreadable: bool = False

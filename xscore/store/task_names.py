@@ -15,14 +15,14 @@ from xscore.records.memory import Kind, Layer
 from xscore.store.index_rows import read_index_meta
 
 NAMED_PLACES = "named_places"
-"""Key in `worktree_meta`: names of folders, as JSON pairs of name and folder."""
+"""Key in `worktree_meta` of names of folders, as JSON pairs of name and folder."""
 MOST_WORDS = 400
-"""Words of a task in which names are looked for."""
+"""How many words of a task are searched for names."""
 LONGEST_NAME = 5
 MOST_PLACES = 5
-"""Folders that a task may name."""
+"""Most folders that a task may name."""
 SHORTEST_NAME = 5
-"""Letters of a name of one word."""
+"""Fewest letters of a name of one word."""
 _ENTITIES = f"""
     SELECT key, json_extract(attrs, '$.aliases'), json_extract(attrs, '$.links') FROM memory_row
     WHERE layer = '{Layer.PROJECT}' AND status = 'active' AND kind = '{Kind.ENTITY}' AND version = 0

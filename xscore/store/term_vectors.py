@@ -38,7 +38,7 @@ STOPWORDS = frozenset(WORDS["stopwords"].split())
 
 _WORD = compiled_late(r"[^\W\d]\w{0,63}|\d{3,12}")
 _ASCII_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9]{3,12}")
-"""The same for ASCII text, twice as fast."""
+"""Matches a word in ASCII text, twice as fast as `_WORD`."""
 _SPACED = bytes(
     byte if byte >= 128 or re.match(r"\w", chr(byte)) else 32 for byte in range(256)
 )
@@ -49,27 +49,29 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ACCENTED_PART = compiled_late(
     r"[A-ZÀ-ÖØ-Þ]+(?![a-zß-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?[a-zß-öø-ÿĀ-ſ]+|[^\W\d_A-Za-zÀ-ÖØ-öø-ſ]+|\d+"
 )
-"""The same for words that are not ASCII: letters with accents are letters of their word."""
+"""Matches a part of a word that is not ASCII: letters with accents are letters of their
+word."""
 MOST_JOINED, MOST_JOINED_FROM = 20, 2_000
-"""How many characters a run of joined pairs has at most, and in how many of the task such runs are
-looked for."""
+"""Most characters of a run of joined pairs, and how many characters of the task are searched
+for such runs."""
 _UNSPACED = compiled_late(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
 )
-"""Runs of Thai, Japanese, Chinese and Korean, which put no blanks between words or write particles
-onto them."""
+"""Matches runs of Thai, Japanese, Chinese and Korean, which put no blanks between words or
+write particles onto them."""
 
 
 class QueryTerm(Struct, frozen=True):
     """One distinct term of a task."""
 
     word: str
-    """Readable form, in lower case."""
+    """The term in readable form, in lower case."""
     hash: int
     joined: bool
-    """Joined from neighboring words (`error handler` -> `errorhandler`), so weaker evidence."""
+    """Whether it was joined from neighboring words (`error handler` -> `errorhandler`), and so
+    is weaker evidence."""
     count: int
-    """Occurrences in the task."""
+    """Number of occurrences in the task."""
     share: float = 1.0
     """How much of a word of the task it is; less than 1: it occurs only as a part of compounds
     (`ClickHouse`)."""

@@ -57,7 +57,8 @@ _WANTED = """
 """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
-"""A start that is not a valid time is in no period; a list of all turns counts it as damaged."""
+"""SQL condition of a period. A start that is not a valid time is in none; a list of all turns
+counts it as damaged."""
 _WITH_CONTENT = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
     WHERE (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
@@ -77,23 +78,23 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
     """Which turns to list."""
 
     limit: int | None = 20
-    """None: all of them."""
+    """Most turns; None: all of them."""
     since: float | None = None
-    """Unix seconds, inclusive."""
+    """Earliest start in Unix seconds, inclusive."""
     state: str = ""
     thread: str = ""
     """A working session, or the beginning of its name."""
     text: str = ""
     """Part of the task, in any case; empty: any task."""
     in_answers: bool = False
-    """Or part of the answer."""
+    """Whether the answer is searched for the text as well."""
 
 
 class TurnListing(NamedTuple):
     """Turns, and the number of rows that were left out."""
 
     turns: list[ListedTurn]
-    """The newest first."""
+    """Turns, the newest first."""
     damaged_turns: int = 0
     """Invalid rows of turns or their figures, among those that were read."""
     damaged_calls: int = 0
@@ -271,19 +272,19 @@ class PastTurn(Struct, frozen=True, kw_only=True):
     """A turn as the store remembers it."""
 
     turn: Turn
-    """Without the current file's text and the diff."""
+    """The turn, without the current file's text and the diff."""
     turn_key: str
     judge: str
-    """Judge key; with `turn_key` it finds the judgments."""
+    """Key of the judge; with `turn_key` it finds the judgments."""
     judge_name: str
     """`provider:model` or `lexical`; empty for an erased turn."""
     primary: str
-    """The answering model, `provider:model`; empty: none."""
+    """The answering model, `provider:model`; empty if there was none."""
     started_at: float
     state: TurnState
     answer: str
     receipt: str
-    """JSON body; empty while it runs."""
+    """The receipt as JSON; empty while the turn runs."""
 
 
 def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
@@ -339,9 +340,9 @@ class RunningTurn(NamedTuple):
     """Who works on a turn that runs."""
 
     process: str
-    """`processes.process_identity`."""
+    """Identity of the process (`processes.process_identity`)."""
     command: str
-    """What asked, as in `TurnOptions.command`."""
+    """The command that asked, as in `TurnOptions.command`."""
 
 
 def running_turn(connection: sqlite3.Connection, turn_id: str) -> RunningTurn | None:

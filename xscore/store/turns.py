@@ -37,7 +37,7 @@ MOST_EDITED = 200
 BACKGROUND = "background"
 """Command of a turn that finishes another one while its user may be asking something else."""
 LATEST_TURN = "latest_turn"
-"""Key in `worktree_meta`: the turn begun last in this worktree."""
+"""Key in `worktree_meta` of the turn begun last in this worktree."""
 _WORKTREE_NAME = f"coalesce((SELECT name FROM worktree WHERE number = {HERE}), '')"
 _LATEST = f"""
     SELECT coalesce(
@@ -56,11 +56,11 @@ class TurnState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     PARTIAL = "partial"
-    """Some candidates are unjudged."""
+    """Some candidates of the turn are unjudged."""
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     CONTINUED = "continued"
-    """A later turn finishes it."""
+    """A later turn finishes this one."""
 
 
 class SelectionOutcome(Struct, frozen=True):
@@ -104,14 +104,15 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     primary: str = ""
     """The answering model."""
     process: str = ""
-    """`processes.process_identity`."""
+    """Identity of the process (`processes.process_identity`)."""
     command: str = ""
-    """What asked; `BACKGROUND` changes neither the latest turn nor the session's work, and the turn
-    that it continues stays as it is until `replace_turn`."""
+    """The command that asked. `BACKGROUND` changes neither the latest turn nor the session's
+    work, and the turn that it continues stays as it is until `replace_turn`."""
     isolated: bool = False
-    """Not the user's work (an evaluation), so it does not become the latest turn."""
+    """Whether it is not the user's work (an evaluation), so that it does not become the latest
+    turn."""
     branch: str = ""
-    """The branch it is asked on; empty: none."""
+    """The branch it is asked on; empty if there is none."""
 
 
 def begin_turn(
@@ -206,15 +207,15 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
 
     state: TurnState
     receipt: str
-    """JSON."""
+    """The receipt as JSON."""
     answer: str | None
     selection_outcome: SelectionOutcome
     figures: TurnFigures | None = None
     has_evidence: bool = True
-    """The answer rests on kept memories other than past answers; without any it becomes no
-    memory."""
+    """Whether the answer rests on kept memories other than past answers; without any it becomes
+    no memory."""
     isolated: bool = False
-    """Store only the receipt."""
+    """Whether only the receipt is stored."""
 
 
 def finish_turn(
@@ -381,7 +382,7 @@ class Wording(Struct, frozen=True):
     key: str
     """Turn key; with the judge's key it finds the judgments."""
     task: str
-    """As stored: redacted."""
+    """The task as it is stored: redacted."""
 
 
 def wordings_of_thread(

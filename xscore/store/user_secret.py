@@ -27,14 +27,14 @@ from xscore.platform.paths import can_write
 
 TRUST_FILE = "trust.json"
 _SET_ASIDE = f"{TRUST_FILE}.damaged"
-"""A damaged one is copied there; later ones get a number behind the name."""
+"""Name of the copy of a damaged file; later copies get a number after the name."""
 OTHER_FOLDER_HINT = "Name another folder with XSCORE_STORE_USER_DATA_DIR."
 _SECRET_BYTES = 32
 _READABLE_SECRET = re.compile(r'\s*\{\s*"secret":\s*"([0-9a-f]{64})"')
 _READABLE_MARK = re.compile(
     r'^[ ]*("(?:[^"\\\x00-\x1f]|\\[^\x00-\x1f])*"): "([0-9a-f]{64})"', re.MULTILINE
 )
-"""One a line, as they are written."""
+"""Matches a readable mark, of which one is written a line."""
 
 
 class UserSecret(Struct, frozen=True):

@@ -23,7 +23,7 @@ from xscore.store.redaction import redact
 from xscore.store.session_summary import MOST_FILES, TurnContext
 
 IDLE_S = 15 * 60.0
-"""Work after a longer pause counts as resumed."""
+"""Longest pause after which work does not count as resumed."""
 
 _TICKET = (
     r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])"

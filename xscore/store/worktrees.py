@@ -29,11 +29,13 @@ HERE = "(SELECT number FROM temp.here)"
 IS_VISIBLE = f"""(version = 0 OR EXISTS (
     SELECT 1 FROM main.file_row AS listed
     WHERE listed.version = memory_row.version AND listed.worktree = {HERE}))"""
-"""SQL condition on `memory_row`: stated, or of a file as this worktree has it. For few rows."""
+"""SQL condition on `memory_row` for memories that are stated, or of a file as this worktree has
+it. For few rows."""
 LISTED_HERE = (
     f"version IN (SELECT version FROM main.file_row WHERE worktree = {HERE} AND version > 0)"
 )
-"""SQL condition on `memory_row`: of a file as this worktree has it. For reading very many rows."""
+"""SQL condition on `memory_row` for memories of a file as this worktree has it. For reading
+very many rows."""
 _STALE_HERE = (
     "FROM main.stale_memory AS stale WHERE stale.memory_id = memory_row.id AND stale.worktree ="
     " {number}"
@@ -83,7 +85,7 @@ _DIFFERING = {
     "text_hash": of_judged_view("hash", "{number}", (ViewName.WHOLE,)),
     "text_tokens": of_judged_view("tokens", "{number}", (ViewName.WHOLE,)),
 }
-"""Columns of the view `memory` that are computed: they may differ where a memory is stale."""
+"""Computed columns of the view `memory`, which may differ where a memory is stale."""
 _SHOWN = ", ".join(
     [name for name in _MEMORY_COLUMNS if name not in _DIFFERING]
     + [f"{expression} AS {name}" for name, expression in _DIFFERING.items()]

@@ -30,11 +30,11 @@ from xscore.store.memory_views import view_rows, write_views
 from xscore.store.term_vectors import memory_vector
 
 ROW_COLUMNS = (*MEMORY_COLUMNS, "thread", "name_crc", "overrides", "terms")
-"""Columns of a row as it is written."""
+"""Columns of a row in the order of writing."""
 COUNT_MARK = "~"
-"""Before the number of arguments of a call, at the end of a hint."""
+"""Precedes the number of arguments of a call, at the end of a hint."""
 NAMELESS = frozenset({"module.exports", "exports", "default"})
-"""What a module exports, which qualifies no name."""
+"""Name of what a module exports, which qualifies no name."""
 
 _USE_COLUMNS = ("created_at", "accessed_at", "access_count", "importance")
 USES = ", ".join(_USE_COLUMNS)

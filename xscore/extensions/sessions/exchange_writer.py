@@ -138,7 +138,7 @@ def _failure_text(failed: FailedCommand) -> str:
 
 
 def answers_by_failing(command: str) -> bool:
-    """`READERS_VERSION` at the time of reading."""
+    """Whether a command answers a question by failing, as `grep` and `test` do."""
     return _PROBES.match(command) is not None
 
 
@@ -156,7 +156,7 @@ class ReadFile(Struct, frozen=True):
     size: int
     mtime_ns: int
     readers: int
-    """`READERS_VERSION` then."""
+    """`READERS_VERSION` at the time of reading."""
     since: float
     """The `--since` it was read with, in Unix seconds."""
     note: str = ""
