@@ -394,8 +394,10 @@ def main() -> int:
         return 0
     for name, figure in figures.items():
         goal = GOALS.get(name)
-        beside = "" if goal is None else f"   goal {goal:,}{'   OVER' if figure > goal else ''}"
-        print(f"{name:<28}{figure:>10,}{beside}")
+        goal_text = (
+            "" if goal is None else f"   goal {goal:,}{'   OVER' if figure > goal else ''}"
+        )
+        print(f"{name:<28}{figure:>10,}{goal_text}")
     return 0
 
 

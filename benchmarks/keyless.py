@@ -61,7 +61,7 @@ class Figures(Struct, frozen=True):
     """Share of what changed that is kept."""
     gold_file: bool
     kept: int
-    beside: int
+    other_kinds: int
     """Kept that are no code."""
 
 
@@ -164,7 +164,7 @@ def figures_of(case: CommitCase, selection: Selection) -> Figures:
         gold=case.share_of_gold([place_of(memory) for memory in kept]),
         gold_file=any(memory.path in case.gold_files for memory in kept),
         kept=len(kept),
-        beside=sum(memory.kind not in PRODUCT_CODE_KINDS for memory in kept),
+        other_kinds=sum(memory.kind not in PRODUCT_CODE_KINDS for memory in kept),
     )
 
 
@@ -232,7 +232,7 @@ def show(name: str, rows: Sequence[Figures]) -> None:
         f"  gold kept {fmean(row.gold for row in rows):.3f}"
         f"  gold file {fmean(row.gold_file for row in rows):.3f}"
         f"  kept {kept / len(rows):4.1f}  none {fmean(not row.kept for row in rows):.3f}"
-        f"  no code among the kept {sum(row.beside for row in rows) / max(1, kept):.2f}",
+        f"  no code among the kept {sum(row.other_kinds for row in rows) / max(1, kept):.2f}",
         flush=True,
     )
 

@@ -116,12 +116,12 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
     """Run one session in a folder of its own and write its file once it has ended."""
     # Xscore may still be ending.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        repository, beside = Path(name, "repository"), Path(name, "beside")
-        beside.mkdir()
+        repository, outside = Path(name, "repository"), Path(name, "outside")
+        outside.mkdir()
         take_files(task, repository)
         agent = AGENTS[head["agent"]]
         # Xscore learns nothing from one session to the next.
-        environ = {**os.environ, "XDG_DATA_HOME": str(beside)}
+        environ = {**os.environ, "XDG_DATA_HOME": str(outside)}
         environ["XSCORE_AGENTS_MEMORY"] = MEMORY.get(head["condition"], "off")
         began = time.monotonic()
         if head["condition"] != "bare":
@@ -132,9 +132,9 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
                 check=True,
                 capture_output=True,
             )
-            remember_before(task, repository, beside, environ)
+            remember_before(task, repository, outside, environ)
         indexed = time.monotonic()
-        session = Session(task.prompt, head["condition"], repository, beside)
+        session = Session(task.prompt, head["condition"], repository, outside)
         command = agent.command(session)
         exit_code, output, errors = run_agent(
             command, repository, {**environ, **agent.variables}
@@ -164,11 +164,11 @@ def run_session(task: Task, head: dict[str, str], file: Path) -> None:
 
 
 def remember_before(
-    task: Task, repository: Path, beside: Path, environ: dict[str, str]
+    task: Task, repository: Path, outside: Path, environ: dict[str, str]
 ) -> None:
     """State the task's facts, and import its chats as a user imports past sessions."""
-    settings = {**environ, "CLAUDE_CONFIG_DIR": str(beside / "claude")}
-    folder = beside / "claude" / "projects" / "past"
+    settings = {**environ, "CLAUDE_CONFIG_DIR": str(outside / "claude")}
+    folder = outside / "claude" / "projects" / "past"
     folder.mkdir(parents=True)
     for number, chat in enumerate(task.chats):
         lines = [

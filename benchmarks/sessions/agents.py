@@ -30,7 +30,7 @@ class Session(Struct, frozen=True):
     prompt: str
     condition: str
     repository: Path
-    beside: Path
+    outside: Path
     """A folder outside the repository, for files that only this session reads."""
 
     def hooks(self, client: str) -> dict[str, list[Any]]:
@@ -45,10 +45,10 @@ class Session(Struct, frozen=True):
     @property
     def injected(self) -> Path:
         """What the hooks added, a reply a line."""
-        return self.beside / "injected.jsonl"
+        return self.outside / "injected.jsonl"
 
     def _recorded(self, entry: Any) -> Any:
-        """Return an entry whose commands also write what they reply beside the repository."""
+        """Return an entry whose commands also write what they reply outside the repository."""
         if isinstance(entry, list):
             return [self._recorded(part) for part in entry]
         if not isinstance(entry, dict):
@@ -67,7 +67,7 @@ class Session(Struct, frozen=True):
 
     def claude_files(self) -> tuple[str, str]:
         """Write settings and servers as Claude Code reads them; return their paths."""
-        settings, servers = self.beside / "settings.json", self.beside / "mcp.json"
+        settings, servers = self.outside / "settings.json", self.outside / "mcp.json"
         settings.write_text(json.dumps({"hooks": self.hooks("claude-code")}))
         servers.write_text(json.dumps({"mcpServers": self.servers("claude-code")}))
         return str(settings), str(servers)

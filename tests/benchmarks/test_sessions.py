@@ -150,8 +150,8 @@ def test_a_session_is_told_of_xscore_and_nothing_else(
     agent: str, condition: str, tmp_path: Path
 ) -> None:
     """One condition has the server, one the hook, the baseline neither; Codex's values are TOML."""
-    (tmp_path / "beside").mkdir()
-    command = AGENTS[agent].command(Session(PROMPT, condition, tmp_path, tmp_path / "beside"))
+    (tmp_path / "outside").mkdir()
+    command = AGENTS[agent].command(Session(PROMPT, condition, tmp_path, tmp_path / "outside"))
     options = [word for word in command if word.startswith(("mcp_servers.", "hooks."))]
     tomllib.loads("\n".join(options))
     written = " ".join(options) + "".join(file.read_text() for file in tmp_path.rglob("*.json"))

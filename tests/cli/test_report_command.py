@@ -219,7 +219,9 @@ def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
     assert allowed.returncode == 5 and "dollars" not in failing(allowed.stdout)
 
 
-def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, xscore: Run) -> None:
+def test_damage_is_reported_with_valid_json(
+    shop: Path, ledger: Connection, xscore: Run
+) -> None:
     """Invalid rows are in `warnings` and on stderr; a turn whose own row is invalid is damage (6),
     not unknown."""
     fill(ledger)

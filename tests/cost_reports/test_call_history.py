@@ -143,7 +143,7 @@ async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
     return connect_store(path)
 
 
-async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
+async def test_tokens_per_memory_without_the_frame(path: Path) -> None:
     """Reply length is the text beyond the braces, divided by the memories judged."""
     tokens = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
     assert tokens == pytest.approx(9.0)

@@ -160,7 +160,7 @@ def test_a_stage_without_time_stands_in_the_table_alone() -> None:
     ]
 
 
-def test_latencies_stand_beside_those_of_the_baseline() -> None:
+def test_latencies_are_shown_with_those_of_the_baseline() -> None:
     """A stage that the baseline has shows its p95 of then; others show none."""
     before = StageP95(of="turn", stage="judge", kind="live", count=9, p95_s=12.5)
     baseline = replace(measure_report(report_of(1, 0)), timings=(before,))

@@ -94,8 +94,8 @@ def test_like_named_files_cost_linear_time() -> None:
         sys.setprofile(counted)
         try:
             for number in range(copies):
-                beside = f"copy_{number}/pkg/util.py"
-                assert modules.resolve("pkg/util", beside) == beside
+                neighbour = f"copy_{number}/pkg/util.py"
+                assert modules.resolve("pkg/util", neighbour) == neighbour
         finally:
             sys.setprofile(None)
         return count

@@ -85,25 +85,27 @@ def test_free_places_are_filled_where_the_best_is_good_enough() -> None:
     assert keep([ranked("best", least - 0.001)]).kept == ()
 
 
-def test_what_is_beside_the_code_fills_few_places() -> None:
+def test_other_kinds_fill_few_places() -> None:
     """Near tests, documents and text take at most three places of those that are filled, unless
     they are asked for."""
-    beside = [
+    other_kinds = [
         ranked(f"d{at}", CUT - 0.001, kind=kind)
         for at, kind in enumerate([Kind.DOC, Kind.TEXT, Kind.TEST] * 3)
     ]
     code = [ranked(f"c{at:02}", CUT - 0.005) for at in range(20)]
-    selection = keep([*beside, *code])
+    selection = keep([*other_kinds, *code])
     assert (
         sum(memory.candidate.kind is not Kind.FUNCTION for memory in selection.kept)
         == FILL.other_kinds
     )
     assert len(selection.kept) == FILL.target_places
-    asked_for = keep([*beside, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST}))
-    assert sum(memory.candidate.kind is not Kind.FUNCTION for memory in asked_for.kept) == len(
-        beside
+    asked_for = keep(
+        [*other_kinds, *code], subjects=frozenset({Kind.DOC, Kind.TEXT, Kind.TEST})
     )
-    assert len(keep(beside).kept) == len(beside), "there is no code"
+    assert sum(memory.candidate.kind is not Kind.FUNCTION for memory in asked_for.kept) == len(
+        other_kinds
+    )
+    assert len(keep(other_kinds).kept) == len(other_kinds), "there is no code"
 
 
 def test_nothing_that_passed_is_lost() -> None:

@@ -66,7 +66,7 @@ async def test_a_way_that_is_not_rendered_comes_within_a_twentieth(
             )
 
 
-async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> None:
+async def test_both_wires_and_words_are_estimated_side_by_side(meadow: Path) -> None:
     """Decisions, chat with a cold and a warm prefix cache, and lexical: each at its tariff, checked
     by hand."""
     estimate = await estimated(meadow)

@@ -55,7 +55,7 @@ def test_only_plain_signs_are_said(indexed: Path) -> None:
         assert [task for task in SILENT if suggest_outside(store, task)] == []
 
 
-def test_the_line_stands_beside_a_turn_that_found_nothing(indexed: Path) -> None:
+def test_a_turn_that_found_nothing_shows_the_line(indexed: Path) -> None:
     """On standard error, once; not in JSON, not where it is switched off or something was found."""
     task = "what says https://docs.example.com/limits of zebras?"
     for command in (("ask", task, "--no-answer"), ("context", task)):

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import NOTHING_BESIDE, BesideMemories, Bundle, BundleEntry
+from xscore.prompts.bundle_parts import NO_EXTRAS, Bundle, BundleEntry, BundleExtras
 from xscore.records.candidates import Candidate
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import (
@@ -122,12 +122,12 @@ def bundle(
     form: str = "xml",
     *,
     max_tokens: int = 8_000,
-    beside: BesideMemories = NOTHING_BESIDE,
+    extras: BundleExtras = NO_EXTRAS,
 ) -> Bundle:
     """Render with the default settings."""
     settings = BundleSettings()
     return render_bundle(
-        entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, beside=beside
+        entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, extras=extras
     )
 
 

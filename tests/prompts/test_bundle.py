@@ -19,7 +19,7 @@ from tests.prompts.bundle_memories import (
     memory,
 )
 from xscore.prompts.bundle_headings import LeftOutCause
-from xscore.prompts.bundle_parts import BesideMemories
+from xscore.prompts.bundle_parts import BundleExtras
 from xscore.prompts.left_out import LeftOut
 from xscore.records.memory import Kind, Layer, Memory
 
@@ -39,10 +39,10 @@ def test_golden(snapshot: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
 def test_a_remark_on_the_ranking_stands_in_every_form(form: str) -> None:
     """An agent reads the text alone; without a memory there is nothing to remark on."""
-    beside = BesideMemories(remark="No model judged this.")
-    assert bundle(ENTRIES, form, beside=beside).text.count("No model judged this.") == 1
+    extras = BundleExtras(remark="No model judged this.")
+    assert bundle(ENTRIES, form, extras=extras).text.count("No model judged this.") == 1
     if form != "json":
-        assert bundle([], form, beside=beside).text == ""
+        assert bundle([], form, extras=extras).text == ""
 
 
 def test_each_file_shows_its_header_once() -> None:
@@ -65,7 +65,7 @@ def test_a_near_miss_never_reads_as_the_threshold() -> None:
     assert ranked is not None
     near = (LeftOut(ranked.candidate, LeftOutCause.BELOW, 0.4996, threshold=0.5),)
     for form, head in (("xml", "\n"), ("markdown", "\n\n- ")):
-        rendered = bundle([entry(WRITE, 0.9)], form, beside=BesideMemories(near=near))
+        rendered = bundle([entry(WRITE, 0.9)], form, extras=BundleExtras(near=near))
         assert f"Near, but below the threshold:{head}{MAIN.path}" in rendered.text
         assert " 0.4996" in rendered.text
 
@@ -97,7 +97,7 @@ def test_a_header_never_crowds_out_the_memories() -> None:
     assert "from pathlib import Path" not in rendered.text
 
 
-def test_a_class_repeats_no_signature_of_a_method_beside_it() -> None:
+def test_a_class_repeats_no_signature_of_a_method_shown_with_it() -> None:
     """The stub of a separately shown method is removed from the class; the others stay."""
     text = bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text
     assert text.count("def write(") == 1

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, GUIDE, WRITE, entry, said
 from tests.prompts.bundle_memories import bundle as bundle_of
-from xscore.prompts.bundle_parts import BesideMemories, BundleEntry
+from xscore.prompts.bundle_parts import BundleEntry, BundleExtras
 from xscore.records.memory import Citation, Kind, Layer, MemorySource, MemoryStatus
 
 DECISION = said(
@@ -56,7 +56,7 @@ ENTRIES = [
     replace(entry(EXCHANGE, 0.9), summary=SUMMARY.id),
     *(entry(fact, 0.8 - number / 100) for number, fact in enumerate(FACTS)),
 ]
-AROUND = BesideMemories(
+AROUND = BundleExtras(
     branch="main",
     commit="a1b2c3d",
     history=("40 days ago: We use tenacity [m_1]", "2 hours ago: context of t_1: 2 accepted"),
@@ -64,7 +64,7 @@ AROUND = BesideMemories(
 )
 
 
-bundle = partial(bundle_of, beside=AROUND)
+bundle = partial(bundle_of, extras=AROUND)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.prompts.bundle_memories import bundle, entry, memory
-from xscore.prompts.bundle_parts import BesideMemories
+from xscore.prompts.bundle_parts import BundleExtras
 from xscore.prompts.left_out import (
     MOST_SIGNATURES,
     name_methods,
@@ -77,7 +77,7 @@ def test_a_function_without_room_shows_the_lines_that_matter() -> None:
     rendered = bundle(
         [entry(settle, 0.95, header="")],
         max_tokens=400,
-        beside=BesideMemories(task_words=telling_words("why is the discount booked twice?")),
+        extras=BundleExtras(task_words=telling_words("why is the discount booked twice?")),
     )
     assert (rendered.included, rendered.left_out) == ((settle.id,), ())
     assert "(shown in part)" in rendered.text and "ledger.book(discount(rows))" in rendered.text
@@ -86,7 +86,7 @@ def test_a_function_without_room_shows_the_lines_that_matter() -> None:
     named = bundle(
         [entry(settle, 0.95, header="")],
         max_tokens=400,
-        beside=BesideMemories(task_words=telling_words("unrelated")),
+        extras=BundleExtras(task_words=telling_words("unrelated")),
     )
     assert named.left_out == (settle.id,)
 

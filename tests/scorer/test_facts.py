@@ -132,11 +132,11 @@ def test_no_slip_is_looked_for_in_a_word_that_the_code_has(
 
 
 def test_a_word_that_a_name_explains_says_little_of_other_facts(store: Store) -> None:
-    """A fact that only mentions what another one is called does not pass beside it."""
+    """A fact that only mentions what another one is called does not pass with it."""
     named = say(store, "Sessions are cached here.", key="valkey_cache", aliases=("Valkey",))
-    beside = say(store, "If Valkey is down, logins fail.", key="login_outage")
+    mention = say(store, "If Valkey is down, logins fail.", key="login_outage")
     scores = judged(store, "what is Valkey doing?")
-    assert scores[named.memory.id].score >= CUT > scores[beside.memory.id].score
+    assert scores[named.memory.id].score >= CUT > scores[mention.memory.id].score
 
 
 def test_an_inferred_fact_is_not_found_by_one_word_of_its_text(store: Store) -> None:

@@ -250,7 +250,7 @@ def test_a_store_that_cannot_be_written_is_shown(tmp_path: Path) -> None:
         assert enter_worktree(connection, "second") == NOWHERE
 
 
-def test_vacuum_and_analysis_work_beside_the_views(stores: tuple[Store, Store]) -> None:
+def test_vacuum_and_analysis_work_despite_the_views(stores: tuple[Store, Store]) -> None:
     """No temporary view hides a table from SQLite's own statements."""
     for statement in ("VACUUM", "PRAGMA integrity_check", "REINDEX"):
         stores[0].connection.execute(statement).fetchall()

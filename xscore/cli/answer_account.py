@@ -115,9 +115,9 @@ def _passed_over(answer: Answer, misses: Sequence[Selected]) -> str:
     """Name the tests and documents that were not added; a copy of something listed needs no line,
     nor does a commit, which is never added."""
     no_code = [miss for miss in misses if miss.kind not in PRODUCT_CODE_KINDS]
-    beside = [miss for miss in no_code if miss.kind != Kind.COMMIT]
+    not_added = [miss for miss in no_code if miss.kind != Kind.COMMIT]
     why = f"tests and documents take at most {FILL.other_kinds} of the added places"
-    return _misses(f"below {cut_in_words(answer)}, not added", beside, why)
+    return _misses(f"below {cut_in_words(answer)}, not added", not_added, why)
 
 
 def _misses(label: str, misses: Sequence[Selected], way: str) -> str:

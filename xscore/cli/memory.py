@@ -243,9 +243,9 @@ def add_memory(
     is_failure = sort is Kind.FAILURE
     fix = flags.given["fix"]
     if is_failure and (layer or scope or inferred):
-        _refuse_beside_failure()
+        _refuse_for_failure()
     if is_failure and (flags.given["cite"] or _stated(flags).keys() - {"because"}):
-        _refuse_beside_failure()
+        _refuse_for_failure()
     if not is_failure and (fix or occurrence):
         raise UsageError("--fix and --occurrence are for failures", hint="Add --kind failure.")
     with opened_store(flags) as store:
@@ -291,7 +291,7 @@ def _stated_kind(kind: str | None, layer: Layer | None) -> Kind:
     return Kind.CONTEXT
 
 
-def _refuse_beside_failure() -> NoReturn:
+def _refuse_for_failure() -> NoReturn:
     raise UsageError(
         "a failure accepts only --because, --fix and --occurrence",
         hint="Leave out the other options.",

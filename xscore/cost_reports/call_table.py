@@ -37,13 +37,13 @@ _SUM_SQL = {
     "reasoning_tokens": "sum(reasoning_tokens)",
     "cost": "sum(cost)",
     "without_prefix_cache": "sum(cost_without_prefix_cache)",
-    "beside_prefix_cache": "sum(cost) FILTER (WHERE cost_without_prefix_cache IS NULL)",
+    "lacking_prefix_cache": "sum(cost) FILTER (WHERE cost_without_prefix_cache IS NULL)",
     "without_packs": "sum(cost_without_packs)",
-    "beside_packs": "sum(cost) FILTER (WHERE cost_without_packs IS NULL)",
+    "lacking_packs": "sum(cost) FILTER (WHERE cost_without_packs IS NULL)",
     "by_batch": "sum(cost_by_batch)",
-    "beside_batch": "sum(cost) FILTER (WHERE cost_by_batch IS NULL)",
+    "lacking_batch": "sum(cost) FILTER (WHERE cost_by_batch IS NULL)",
 }
-"""Each column that is summed further, in SQL. `beside_…`: the cost of calls without the figure
+"""Each column that is summed further, in SQL. `lacking_…`: the cost of calls that lack the figure
 before it."""
 SUM_COLUMNS = tuple(_SUM_SQL)
 COUNT_COLUMNS = SUM_COLUMNS[: SUM_COLUMNS.index("cost")]
@@ -270,4 +270,4 @@ def _otherwise(cost: Mapping[str, int | None], name: str, *, way: str) -> Decima
     amount = cost[way]
     if amount is None:
         return None
-    return money.dollars_of_picodollars(amount + (cost[f"beside_{name}"] or 0))
+    return money.dollars_of_picodollars(amount + (cost[f"lacking_{name}"] or 0))

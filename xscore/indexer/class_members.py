@@ -183,10 +183,10 @@ class MemberIndex(ReachIndex):
         if in_file is not None:
             return in_file
         folder = folder_of(path)
-        beside = only_entity(
+        in_folder = only_entity(
             [row for row in rows if folder_of(row.path) == folder], by_folder=True
         )
-        return beside or only_entity(rows) or self._first_part(rows)
+        return in_folder or only_entity(rows) or self._first_part(rows)
 
     def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:
         """Return the first definition of a class that has several in files anywhere; None: they are

@@ -57,8 +57,8 @@ class ClassNameIndex(NameIndex):
         while within:
             within = within.rpartition(".")[0]
             plain = f"{within}.{name}" if within else name
-            beside = [row for row in namesakes if row.plain == plain and self._is_class(row)]
-            nearest = self._nearest_of(beside, path)
+            classes = [row for row in namesakes if row.plain == plain and self._is_class(row)]
+            nearest = self._nearest_of(classes, path)
             if nearest is not None:
                 return nearest
         return None

@@ -75,13 +75,13 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
             upto = len(lines) - 1
         start, end = trim_rows(lines, row, upto)
         if start <= end:
-            beside = _neighbour(facts, (start, end), idle, last, entity)
-            if beside is None:
+            neighbour = _neighbour(facts, (start, end), idle, last, entity)
+            if neighbour is None:
                 runs.append((start, end))
-            elif beside is last:
+            elif neighbour is last:
                 last.end = end
             else:
-                beside.start = start
+                neighbour.start = start
         if entity is not None:
             row = max(row, entity.end + 1)
             last = entity

@@ -109,9 +109,9 @@ def _cut_markup(source: SourceFile, start: int, end: int) -> list[MemoryDraft]:
 def _with_rows(
     drafts: Sequence[MemoryDraft], lines: Sequence[str], start: int, end: int
 ) -> list[MemoryDraft]:
-    """Give rows above or below the drafts of a script to the outermost draft beside them."""
-    beside = [draft for draft in drafts if end + 1 == draft.start or start - 1 == draft.end]
-    outermost = max(beside, key=lambda draft: draft.end - draft.start)
+    """Give rows above or below the drafts of a script to the outermost adjacent draft."""
+    adjacent = [draft for draft in drafts if end + 1 == draft.start or start - 1 == draft.end]
+    outermost = max(adjacent, key=lambda draft: draft.end - draft.start)
     rows = "\n".join(lines[start : end + 1])
     if start > outermost.end:
         wider = replace(outermost, text=f"{outermost.text}\n{rows}", end=end)

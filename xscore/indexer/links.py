@@ -101,7 +101,7 @@ class NameIndex(MemberIndex):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        tested = self.find_beside(subject, path)
+        tested = self.find_nearby(subject, path)
         if not tested or is_test_path(tested, row):
             return []
         return [Edge(file_id(path), file_id(tested), Relation.TESTS)]

@@ -159,7 +159,7 @@ class ModuleIndex:
             return ""
         return self._nearest(target, folder, family)
 
-    def find_beside(self, name: str, path: str) -> str:
+    def find_nearby(self, name: str, path: str) -> str:
         """Return the module of this name that is nearest to a file; empty if there is none, or
         several fit equally."""
         return self._nearest(

@@ -151,8 +151,8 @@ class ReachIndex(ModuleIndex):
 
     def _named_file(self, place: str, path: str) -> str:
         folder = folder_of(path)
-        beside = f"{folder}/{place}" if folder else place
-        for candidate in (place, beside):
+        in_folder = f"{folder}/{place}" if folder else place
+        for candidate in (place, in_folder):
             if candidate in self._languages:
                 return candidate
         # The folders of headers are not stated.

@@ -277,11 +277,11 @@ class ReceiverIndex(VariableIndex):
             if class_row is not None and self._reads(class_row, name):
                 return None
             rows_by_name = self._in_file(path)
-            beside = rows_by_name.get(f"{held} > {name}")
-            if beside is None and class_row is None:
-                beside = rows_by_name.get(f"{held}.{name}")
-            if beside is not None:
-                return beside
+            neighbour = rows_by_name.get(f"{held} > {name}")
+            if neighbour is None and class_row is None:
+                neighbour = rows_by_name.get(f"{held}.{name}")
+            if neighbour is not None:
+                return neighbour
             held = held.rpartition(WITHIN)[0] or held.rpartition(".")[0]
         row = self._in_file(path).get(name)
         if row is not None or name in BUILTIN_NAMES:

@@ -30,7 +30,7 @@ from xscore.store import file_rows, index_rows, link_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.file_versions import unsound_paths
 from xscore.store.mention_links import relink_mentions
-from xscore.store.siblings import attached_sibling, transaction_beside
+from xscore.store.siblings import attached_sibling, transaction_with_sibling
 from xscore.store.vector_copies import FORGET_COMPLETE
 from xscore.store.worktrees import HERE
 from xscore.store.written_rows import ROW_COLUMNS
@@ -253,7 +253,7 @@ def _copy_index(run: "IndexRun") -> int:
     worktree = _their_worktree(run.connection, run.profile)
     if not worktree:
         return 0
-    with transaction_beside(run.connection):
+    with transaction_with_sibling(run.connection):
         # Asked under the lock: another run of this worktree may have begun in between.
         if index_rows.file_stamps(run.connection):
             return 0

@@ -22,9 +22,9 @@ from xscore.platform.text import join_sentences
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_headings import RANKED_BY_WORDS, LeftOutCause
 from xscore.prompts.bundle_parts import (
-    BesideMemories,
     Bundle,
     BundleEntry,
+    BundleExtras,
     age_text,
 )
 from xscore.prompts.left_out import LeftOut, telling_words
@@ -81,16 +81,16 @@ def build_bundle(
     entries = without_conflicts(kept, authority=authority, now=now)
     entries = _without_near_duplicates(entries, authority)
     entries = _with_details(parts.store, entries, prepared.turn.scope)
-    beside = BesideMemories()
+    extras = BundleExtras()
     if form == "memory":
-        beside = _repository_context(parts)
+        extras = _repository_context(parts)
     bundle = render_bundle(
         entries,
         form=form,
         max_tokens=budget,
         settings=replace(settings, ceilings=dict(prepared.routing.plan.ceilings)),
         now=now,
-        beside=_with_selection(beside, prepared.turn.task, ranking, memories, reasons, now=now),
+        extras=_with_selection(extras, prepared.turn.task, ranking, memories, reasons, now=now),
     )
     lost = len(bundle.left_out)
     if not lost:
@@ -114,14 +114,14 @@ def _memories_to_show(store: Store, selection: Selection) -> Mapping[str, Memory
 
 
 def _with_selection(
-    beside: BesideMemories,
+    extras: BundleExtras,
     task: str,
     ranking: Ranking,
     memories: Mapping[str, Memory],
     reasons: Mapping[str, str],
     *,
     now: float,
-) -> BesideMemories:
+) -> BundleExtras:
     """Add the task, how it was ranked, and what came near without a place."""
     selection = ranking.selection
     remark, nearest = "", 0
@@ -130,7 +130,7 @@ def _with_selection(
         # Words alone say little: where nothing passed, the reader is shown the nearest.
         nearest = 0 if selection.kept else NEAREST_BY_WORDS
     return replace(
-        beside,
+        extras,
         task_words=telling_words(task),
         remark=remark,
         near=_near(selection, memories, reasons, nearest=nearest),
@@ -374,7 +374,7 @@ def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[flo
     return -authority.get(Layer(memory.layer).value, 0.0), -memory.updated_at, memory.id
 
 
-def _repository_context(parts: PipelineParts) -> BesideMemories:
+def _repository_context(parts: PipelineParts) -> BundleExtras:
     """Read the git state (if git is used), and decisions and outcomes of recent selections from the
     store."""
     root = parts.root
@@ -394,6 +394,6 @@ def _repository_context(parts: PipelineParts) -> BesideMemories:
         age = age_text(now - at)
         lines.append(f"{age}: context of {turn_id}: {accepted} accepted, {rejected} rejected")
     if not (parts.settings.index.git and root.is_git and root.git_dir):
-        return BesideMemories(history=tuple(lines))
+        return BundleExtras(history=tuple(lines))
     commit = (run_git(root.path, "rev-parse", "--short", "HEAD") or "").strip()
-    return BesideMemories(branch=head_branch(root.git_dir), commit=commit, history=tuple(lines))
+    return BundleExtras(branch=head_branch(root.git_dir), commit=commit, history=tuple(lines))

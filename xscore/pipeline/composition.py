@@ -152,10 +152,10 @@ def _fill(
 ) -> None:
     """Fill with code, and with few tests, documents and text unless the task is about them or there
     is not code."""
-    beside = sum(is_beside(ranked.candidate, subjects) for ranked in places.taken)
-    # What passed beside the code takes at most its share of the places that are filled up to.
-    counted = len(places.taken) - beside + min(beside, rules.other_kinds)
-    least_beside = rules.other_kinds_share * _best_score(places.taken, near)
+    others = sum(is_other_kind(ranked.candidate, subjects) for ranked in places.taken)
+    # What passed of other kinds takes at most its share of the places that are filled up to.
+    counted = len(places.taken) - others + min(others, rules.other_kinds)
+    least_of_others = rules.other_kinds_share * _best_score(places.taken, near)
     has_code = any(
         ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near)
     )
@@ -171,8 +171,8 @@ def _fill(
             continue
         if counted >= rules.target_places or len(places.taken) >= room:
             return
-        stands_beside = has_code and is_beside(candidate, subjects)
-        if stands_beside and (beside >= rules.other_kinds or ranked.score < least_beside):
+        is_other = has_code and is_other_kind(candidate, subjects)
+        if is_other and (others >= rules.other_kinds or ranked.score < least_of_others):
             continue
         # One window of a file says where to look.
         if candidate.kind in _WINDOWED and _file_of(candidate) in files:
@@ -182,7 +182,7 @@ def _fill(
         places.take(ranked)
         places.filled.append(ranked)
         files.add(_file_of(candidate))
-        beside += stands_beside
+        others += is_other
         counted += 1
 
 
@@ -191,7 +191,7 @@ def _file_of(candidate: Candidate) -> str:
     return candidate.path or candidate.entity.partition(WITHIN)[0]
 
 
-def is_beside(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:
+def is_other_kind(candidate: Candidate, subjects: AbstractSet[Kind]) -> bool:
     """Whether a memory is a test, document, text or exchange, and the task is not about such."""
     return candidate.kind not in PRODUCT_CODE_KINDS and candidate.kind not in subjects
 

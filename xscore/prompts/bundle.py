@@ -18,10 +18,10 @@ from xscore.platform import tokens
 from xscore.prompts.bundle_forms import FORMS, is_fact
 from xscore.prompts.bundle_headings import LeftOutCause
 from xscore.prompts.bundle_parts import (
-    NOTHING_BESIDE,
-    BesideMemories,
+    NO_EXTRAS,
     Bundle,
     BundleEntry,
+    BundleExtras,
     BundleLayout,
     BundlePiece,
     Section,
@@ -187,7 +187,7 @@ def render_bundle(
     max_tokens: int,
     settings: BundleSettings,
     now: float,
-    beside: BesideMemories = NOTHING_BESIDE,
+    extras: BundleExtras = NO_EXTRAS,
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
@@ -200,22 +200,22 @@ def render_bundle(
     chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings)
     naming = int(LEFT_OUT_SHARE * max_tokens)
     ranked_ids = {piece.memory.id for piece in pieces if piece.entry.ranked}
-    if beside.near or ranked_ids - chosen:
+    if extras.near or ranked_ids - chosen:
         # Not all fits, or something came near: room is kept for naming it.
         chosen = choose_fitting(
             pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming
         )
-        pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task_words)
+        pieces = _with_parts(pieces, chosen, max_tokens - naming, extras.task_words)
     # What a piece takes is estimated, so the rendered text may be too long: the worst piece goes,
     # and it is rendered again.
     while True:
         fitting, no_room = _split_by_choice(pieces, chosen)
         included = _in_place(fitting)
-        left_out = (*map(_left_out, no_room), *beside.near)
+        left_out = (*map(_left_out, no_room), *extras.near)
         token_limit = max_tokens
         if included:
             token_limit = max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS))
-        layout = BundleLayout(_laid_out(included), left_out, token_limit, beside)
+        layout = BundleLayout(_laid_out(included), left_out, token_limit, extras)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:

@@ -51,7 +51,7 @@ def render_memory_context(layout: BundleLayout) -> str:
     without any."""
     if not (layout.pieces or layout.left_out):
         return ""
-    parts = ["## Semantic Memory Context", *filter(None, [layout.beside.remark])]
+    parts = ["## Semantic Memory Context", *filter(None, [layout.extras.remark])]
     for number, piece in enumerate(layout.pieces, start=1):
         parts.append(_memory(number, piece))
     if names := _names(layout):
@@ -59,10 +59,10 @@ def render_memory_context(layout: BundleLayout) -> str:
     repository = _repository(layout)
     if repository:
         parts.append("\n".join(["## Repository Context", "", *repository]))
-    beside = layout.beside
+    extras = layout.extras
     for heading, entries in (
-        ("## Known Failure Patterns", beside.failure_patterns),
-        ("## Decision History", beside.history),
+        ("## Known Failure Patterns", extras.failure_patterns),
+        ("## Decision History", extras.history),
     ):
         if entries:
             lines = [f"- {collapse_blanks(entry)}" for entry in entries]
@@ -86,9 +86,9 @@ def _memory(number: int, piece: BundlePiece) -> str:
     why = ""
     if piece.entry.reason:
         why = f"; why: {piece.entry.reason}"
-    beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
+    remarks = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
-    captions = [collapse_blanks(first), collapse_blanks(beside)]
+    captions = [collapse_blanks(first), collapse_blanks(remarks)]
     return "\n".join(
         [*captions, *_purpose_block(piece), *_header_block(piece), _text_block(piece)]
     )
@@ -115,11 +115,11 @@ def _text_block(piece: BundlePiece) -> str:
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
     """Return the branch with its commit, and the files of the memories."""
-    beside = layout.beside
+    extras = layout.extras
     lines = []
-    if beside.branch:
-        commit = f" ({beside.commit})" if beside.commit else ""
-        lines.append(f"Branch: {collapse_blanks(beside.branch)}{commit}")
+    if extras.branch:
+        commit = f" ({extras.commit})" if extras.commit else ""
+        lines.append(f"Branch: {collapse_blanks(extras.branch)}{commit}")
     paths = dict.fromkeys(piece.memory.path for piece in layout.pieces)
     # Memories without a file have an empty path.
     paths.pop("", None)
@@ -132,8 +132,8 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
 def _remark(layout: BundleLayout) -> list[str]:
     """Return the remark on the ranking, unless nothing is shown that it could be about."""
     is_about_something = bool(layout.pieces or layout.left_out)
-    if layout.beside.remark and is_about_something:
-        return [layout.beside.remark]
+    if layout.extras.remark and is_about_something:
+        return [layout.extras.remark]
     return []
 
 
@@ -193,7 +193,7 @@ def render_json(layout: BundleLayout) -> str:
     …}`, one memory a line."""
     memories = list(map(_memory_object, layout.pieces))
     named, by_id = _rows_and_ids(layout)
-    beside = layout.beside
+    extras = layout.extras
     headers: dict[str, str] = {}
     purposes: dict[str, list[str]] = {}
     for piece in layout.pieces:
@@ -201,10 +201,10 @@ def render_json(layout: BundleLayout) -> str:
             headers[piece.memory.path] = well_formed(piece.header)
         if piece.purposes:
             purposes[piece.memory.path] = [well_formed(line) for line in piece.purposes]
-    governance = {"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}
+    governance = {"failure_patterns": extras.failure_patterns, "decisions": extras.decisions}
     parts = {
         "schema": "1",
-        "remark": _json(beside.remark),
+        "remark": _json(extras.remark),
         "headers": _json(headers),
         "purposes": _json(purposes),
         "memories": _json_lines(memories),

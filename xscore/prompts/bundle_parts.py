@@ -100,7 +100,7 @@ class BundleEntry(Struct, frozen=True):
         return (*self.alike, *self.settles)
 
 
-class BesideMemories(Struct, frozen=True, kw_only=True):
+class BundleExtras(Struct, frozen=True, kw_only=True):
     """What a bundle shows besides the chosen memories."""
 
     task_words: frozenset[str] = frozenset()
@@ -122,7 +122,7 @@ class BesideMemories(Struct, frozen=True, kw_only=True):
     """What a reader should know about the ranking; empty: a model judged."""
 
 
-NOTHING_BESIDE = BesideMemories()
+NO_EXTRAS = BundleExtras()
 
 
 class Bundle(Struct, frozen=True):
@@ -183,7 +183,7 @@ class BundleLayout(Struct, frozen=True):
     left_out: tuple[LeftOut, ...]
     left_out_tokens: int
     """Most tokens that naming the memories left out may take."""
-    beside: BesideMemories = NOTHING_BESIDE
+    extras: BundleExtras = NO_EXTRAS
 
     def governance(self) -> list[str]:
         """Return the lines of the governance section; empty if no decision and no failure pattern
@@ -192,8 +192,8 @@ class BundleLayout(Struct, frozen=True):
         if not self.pieces:
             return lines
         for heading, entries in (
-            (FAILURES_HEADING, self.beside.failure_patterns),
-            (DECISIONS_HEADING, self.beside.decisions),
+            (FAILURES_HEADING, self.extras.failure_patterns),
+            (DECISIONS_HEADING, self.extras.decisions),
         ):
             if entries:
                 lines.append(heading)

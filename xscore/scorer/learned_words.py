@@ -72,7 +72,7 @@ PRESENCE_TERMS = (
     "distinct_words",
 )
 """Names of what tells whether anything is here (`presence_terms`)."""
-BESIDE_BELOW, BESIDE_ABOVE = 6.0, 0.1
+OTHERS_BELOW, OTHERS_ABOVE = 6.0, 0.1
 """What is not code is rated as the best code, less this times the logarithm of what its evidence
 lacks to that of the best: with half of it, a 64th of the odds. More evidence than any code has says
 little: tests and documents repeat the words of what they are about. Of the first 15 of all kinds,
@@ -122,7 +122,7 @@ def rate(
     for place, row in enumerate(shortlist.rows):
         if candidates[row].kind not in PRODUCT_CODE_KINDS:
             share = shortlist.features[place][share_of_best]
-            ratings[place] = best + share * (BESIDE_BELOW if share < 0 else BESIDE_ABOVE)
+            ratings[place] = best + share * (OTHERS_BELOW if share < 0 else OTHERS_ABOVE)
     return ratings
 
 

@@ -134,7 +134,7 @@ class _Replacing(Struct):
         due.names.update(self.changed_mentions(path, before, after))
         due.everything |= is_new and _is_crate_root(path)
         if is_new and _makes_package(path):
-            due.names.update(self.names_beside(path))
+            due.names.update(self.names_in_folder_of(path))
         if is_new or _default_export(before.memories) != _default_export(after.memories):
             due.names.update(file_names(path))
         due.paths.add(path)
@@ -213,19 +213,19 @@ class _Replacing(Struct):
         file_versions.drop_if_unlisted(self.connection, listed)
         link_rows.drop_end_of_file(self.connection, path)
         if _makes_package(path):
-            self.due.names.update(self.names_beside(path))
+            self.due.names.update(self.names_in_folder_of(path))
         self.due.paths.discard(path)
         self.due.rewired.setdefault(path, set())
 
-    def names_beside(self, path: str) -> set[str]:
+    def names_in_folder_of(self, path: str) -> set[str]:
         """Return the names of the files in the same folder, whose full names its package
         changes."""
         folder = folder_of(path)
         query = f"SELECT path FROM file_row WHERE worktree = {HERE} AND path > ? AND path < ?"
         rows = self.connection.execute(query, (f"{folder}/", f"{folder}0")).fetchall()
         names: set[str] = set()
-        for (beside,) in rows:
-            names |= file_names(beside)
+        for (neighbour,) in rows:
+            names |= file_names(neighbour)
         return names
 
     def remove_ends(self, ids: Sequence[str]) -> None:

@@ -263,13 +263,13 @@ def exchange_text(task: str, answer: str, *further_parts: str) -> str:
     )
 
 
-_BESIDE = compiled_late(r"\n\n(?:Failed: `|Files changed: )")
+_AFTER_WORDS = compiled_late(r"\n\n(?:Failed: `|Files changed: )")
 
 
 def exchange_parts(text: str) -> tuple[str, str]:
     """Return task and answer of an exchange's text, and nothing else of it."""
     task, _, answer = text.removeprefix("Task: ").partition(_ANSWER)
-    return _BESIDE.split(task, maxsplit=1)[0], _BESIDE.split(answer, maxsplit=1)[0]
+    return _AFTER_WORDS.split(task, maxsplit=1)[0], _AFTER_WORDS.split(answer, maxsplit=1)[0]
 
 
 NO_ANSWER = "(nothing was answered)"

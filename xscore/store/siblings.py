@@ -1,4 +1,5 @@
-"""Find the stores of other clones of the same repository ("siblings"), and read one beside our own.
+"""Find the stores of other clones of the same repository ("siblings"), and read one together
+with our own.
 
 A sibling is read only if this user created or trusted it where it is, as for opening it
 (`opening.is_trusted`). Clones are found through the user's list of stores; a clone must have the
@@ -96,7 +97,7 @@ def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[No
 
 
 @contextmanager
-def transaction_beside(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction_with_sibling(connection: sqlite3.Connection) -> Iterator[None]:
     """Open a transaction that locks only our own store for writing and reads both at one state;
     commit at the end."""
     with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling too

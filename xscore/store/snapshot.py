@@ -28,7 +28,7 @@ COPIED = ("", "-wal", sqlite_drivers.NOTE_SUFFIX)
 """Suffixes of the files that make a store; shared memory is rebuilt from the journal."""
 _MOST_TRIES = 10
 _PREFIX = "xscore-copy-"
-_BESIDE_BYTES = 1_000_000
+_JOURNAL_BYTES = 1_000_000
 """Room for the journal of a copy, in bytes."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  a folder that only this user may enter is made in it
 """A file system in memory that Linux has."""
@@ -45,7 +45,7 @@ def open_snapshot(
     """
     path = store_dir / STORE_FILE
     keys = opening.StoreKeys(user_data_dir, notes_journals=False)
-    folder = _make_folder(sum(size for _, size, _ in _state(path)) + _BESIDE_BYTES)
+    folder = _make_folder(sum(size for _, size, _ in _state(path)) + _JOURNAL_BYTES)
     copy = folder / STORE_FILE
     try:
         if os.path.lexists(path):

@@ -23,9 +23,9 @@ from xscore.records.candidates import Candidate
 from xscore.records.memory import Edge, Layer, Memory, TestView
 from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
-from xscore.store.beside import RepositoriesBeside
 from xscore.store.copied_stores import CopiedStore, is_due
 from xscore.store.fetched_pool import FetchedPool, WithoutExchanges, fetch_pool
+from xscore.store.joined_repositories import JoinedRepositories
 from xscore.store.judged_texts import read_judged_texts
 from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids, select_memories
 from xscore.store.packed_pool import drop_packs
@@ -66,7 +66,7 @@ class Store:
         self._note: Callable[[str], None] | None = None
         self._unheard = [note for note in (*notes, opening.migration_note(connection)) if note]
         self._user: sqlite3.Connection | None = None
-        self.others: RepositoriesBeside = RepositoriesBeside()
+        self.others: JoinedRepositories = JoinedRepositories()
         """Other repositories that are read; closed with this store."""
         self.copies_to: Path | None = None
         """The user's data folder, if what is stated here is copied there (`copied_stores`)."""

@@ -45,7 +45,7 @@ def outside_load(core: int, spinners: int) -> float:
     return max(1.0, float(done.stdout) / (spinners + 1))
 
 
-def deadline_beside(core: int, spinners: int, *, deadline_s: float) -> str:
+def deadline_under_load(core: int, spinners: int, *, deadline_s: float) -> str:
     """Return a deadline of a hook, longer by what else the machine does."""
     load = outside_load(core, spinners)
     # A little of it is chance.

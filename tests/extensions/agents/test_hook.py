@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo, commit_all, store_dir, store_file, write_files
-from tests.extensions.agents.crowded_core import crowded_core, deadline_beside
+from tests.extensions.agents.crowded_core import crowded_core, deadline_under_load
 from tests.extensions.agents.hook_process import (
     FILES,
     QUESTION,
@@ -318,7 +318,7 @@ def test_a_busy_machine_gets_what_there_is(
     monkeypatch.setenv("XSCORE_JUDGE_MODEL", "lexical")
     with crowded_core(6) as core:
 
-        def beside() -> None:
+        def pin_to_core() -> None:
             os.sched_setaffinity(0, {core})
 
         for attempt in slower_attempts():
@@ -328,10 +328,14 @@ def test_a_busy_machine_gets_what_there_is(
                 write_files(root, FILES)
                 build_index(commit_all(root))
                 # What else the machine does is no part of the promise.
-                deadline = deadline_beside(core, 6, deadline_s=2.0 * attempt.slowness)
+                deadline = deadline_under_load(core, 6, deadline_s=2.0 * attempt.slowness)
                 monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
                 texts = [
-                    added(run_hook("prompt", message(root, session_id=f"s{n}"), before=beside))
+                    added(
+                        run_hook(
+                            "prompt", message(root, session_id=f"s{n}"), before=pin_to_core
+                        )
+                    )
                     for n in range(HOOKS)
                 ]
                 late = texts.count("")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, commit_all, store_dir, write_files
-from tests.extensions.agents.crowded_core import crowded_core, deadline_beside
+from tests.extensions.agents.crowded_core import crowded_core, deadline_under_load
 from tests.extensions.agents.hook_process import added, build_index, message, run_hook, xscore
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
@@ -96,7 +96,7 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
         for attempt in slower_attempts():
             with attempt:
                 # What else the machine does is no part of the promise.
-                deadline = deadline_beside(core, 5, deadline_s=2.0 * attempt.slowness)
+                deadline = deadline_under_load(core, 5, deadline_s=2.0 * attempt.slowness)
                 monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
                 texts = four_at_once(attempt.number, core)
                 ranked = [text for text in texts if "only matched words" in text]

@@ -281,7 +281,7 @@ async def test_erasure_takes_what_quotes_it(batch_vendor: BatchVendor, till: Pat
     assert b"Serves as the" not in bytes_of(till)
 
 
-async def test_purposes_are_shown_beside_what_was_hit(
+async def test_purposes_are_shown_with_what_was_hit(
     batch_vendor: BatchVendor, till: Path
 ) -> None:
     """The file's and the class's line stand once above the memories; `explain` and `graph` have

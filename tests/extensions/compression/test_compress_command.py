@@ -93,8 +93,8 @@ def test_two_at_once_and_a_clock_set_back(store: Store) -> None:
         return compress_session(to, session, budget=8_000, context_tokens=200_000, now=now)
 
     first = compressed(store, 2_000_000_000.0)
-    with own_store(store.root.path) as beside:
-        assert compressed(beside, 2_000_000_001.0) == first
+    with own_store(store.root.path) as other_store:
+        assert compressed(other_store, 2_000_000_001.0) == first
     assert compressed(store, 1_000_000_000.0) == first
     placed = load_tiers(store.connection, thread_of(session), budget=8_000)
     assert len(placed) == 200

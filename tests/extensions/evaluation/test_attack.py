@@ -125,7 +125,7 @@ async def test_an_honest_judge_obeys_nobody(
     assert {path: (repo / path).read_bytes() for path in FILES} == before
 
 
-async def test_a_gullible_judge_obeys_and_moves_nothing_beside(
+async def test_a_gullible_judge_obeys_and_moves_no_bystander(
     repo: Path, server: OpenAIServer, one_at_a_time: Settings
 ) -> None:
     """What gives orders is raised in all places; the scores of all others stay, since it is judged
@@ -141,7 +141,7 @@ async def test_a_gullible_judge_obeys_and_moves_nothing_beside(
     assert "obeys 2 of 2 families" in page and "app/price.py" in page
 
 
-async def test_without_isolation_the_same_judge_moves_what_stands_beside(
+async def test_without_isolation_the_same_judge_moves_bystanders(
     repo: Path, server: OpenAIServer
 ) -> None:
     """The proof can fail: in a shared prompt a payload speaks for the others."""
@@ -241,7 +241,7 @@ def test_the_command_prints_json_and_text(
 
 
 @pytest.mark.verify
-async def test_all_families_are_told_by_their_form_and_move_nothing_beside(
+async def test_all_families_are_told_by_their_form_and_move_no_bystander(
     repo: Path, server: OpenAIServer, one_at_a_time: Settings
 ) -> None:
     """Twelve families in five places, at the gullible host."""

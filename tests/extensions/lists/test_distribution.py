@@ -25,7 +25,7 @@ def test_every_score_is_in_one_bar() -> None:
     assert re.findall(r"<td>([^<]*)</td>", shown) == ["6", "2", "0.28", "1.00"]
 
 
-def test_a_few_good_scores_are_seen_beside_many_low_ones() -> None:
+def test_a_few_good_scores_are_seen_among_many_low_ones() -> None:
     """One of ten thousand is not drawn as nothing, and the most stand as high as there is room."""
     shown = distribution_html({"all": [0.01] * 10_000 + [0.99]}, cut=0.7)
     heights = [int(height) for height in re.findall(r"height: (\d+)px[^>]*#(?!6f)", shown)]

@@ -141,7 +141,9 @@ def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
     assert files_containing(user_dir) == []
 
 
-def test_a_note_beside_nothing_makes_an_encrypted_store(tmp_path: Path, user_dir: Path) -> None:
+def test_a_note_without_a_store_makes_an_encrypted_store(
+    tmp_path: Path, user_dir: Path
+) -> None:
     """A rebuild killed between two renames leaves only the marker: the next store is encrypted."""
     path = make_encrypted_store(tmp_path / "r", user_dir)
     path.unlink()

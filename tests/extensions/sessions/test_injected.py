@@ -13,7 +13,7 @@ from tests.extensions.sessions.session_writers import ClaudeLog, Import, Past, w
 from xscore.prompts.answer import SessionContext, answer_request
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_headings import RANKED_BY_WORDS, LeftOutCause
-from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
+from xscore.prompts.bundle_parts import Bundle, BundleEntry, BundleExtras
 from xscore.prompts.injected_text import spoken_text, without_recall
 from xscore.prompts.left_out import LeftOut, telling_words
 from xscore.records.candidates import Candidate
@@ -91,7 +91,7 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         entries.append(
             BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header")
         )
-    beside = BesideMemories(
+    extras = BundleExtras(
         task_words=telling_words(TASK),
         near=tuple(left_out(candidate_of(MEMORIES[-1]))),
         failure_patterns=("RECALLED pattern",),
@@ -107,7 +107,7 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         max_tokens=max_tokens,
         settings=BundleSettings(),
         now=1.0,
-        beside=beside,
+        extras=extras,
     ).text
 
 

@@ -31,7 +31,7 @@ class PostgresProcess:
         atexit.register(shutil.rmtree, self._data, ignore_errors=True)
         self.url = f"postgresql://tester@127.0.0.1:{self._port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
-        self._user = _user_beside_root()
+        self._user = _user_other_than_root()
         if self._user is not None:
             os.chown(self._data, self._user, -1)
         self._run(
@@ -146,7 +146,7 @@ def run_postgres(home: Path) -> PostgresProcess:
     return server
 
 
-def _user_beside_root() -> int | None:
+def _user_other_than_root() -> int | None:
     """Return the id of the user that runs it; None: not root, so this user.
 
     Skips the tests where root is the only user there is: PostgreSQL cannot run there.

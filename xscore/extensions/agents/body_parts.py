@@ -19,7 +19,7 @@ SHORT_BYTES = 300
 OUTLINED_PLACES = 1
 """How many of the best memories have an outline where they are not shown whole."""
 OUTLINE_LINES, LINE_CHARS = 6, 100
-_BESIDE = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
+_PLACE_ONLY = frozenset({Kind.TEST, Kind.DOC, Kind.TEXT})
 """Kinds that are shown by place alone."""
 _AGREES = ("name matches", "class or module name matches", "task names")
 
@@ -37,7 +37,7 @@ def is_likely_whole(memory: Selected, text: str) -> bool:
 
 def is_shown(memory: Selected, place: int, text: str) -> bool:
     """Whether a body is shown at all. place: from 0, by score."""
-    if memory.kind in _BESIDE:
+    if memory.kind in _PLACE_ONLY:
         return False
     return is_likely_whole(memory, text) or place < OUTLINED_PLACES
 

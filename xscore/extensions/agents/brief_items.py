@@ -40,7 +40,7 @@ CODE = "[code]"
 """Replaces a fenced block: what it holds is in the repository, or never came to be."""
 FENCES = ("```", "~~~")
 _PAST_WORDS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY})
-_BESIDE_MESSAGE = ("\n\nFiles: ", "\n\nIn: ")
+_AFTER_MESSAGE = ("\n\nFiles: ", "\n\nIn: ")
 """How lines begin that the memory of a commit adds to its message."""
 
 
@@ -152,7 +152,7 @@ class ItemMaker:
         if memory.details.author:
             author = f" by {memory.details.author[:AUTHOR_CHARS]}"
         message = memory.text
-        for mark in _BESIDE_MESSAGE:
+        for mark in _AFTER_MESSAGE:
             message = message.partition(mark)[0]
         caption = f"{commit_name(memory.place)}, {self._age(memory.updated_at)}{author}"
         return BriefItem(memory.id, (memory.id,), caption, (Quote(message),))

@@ -100,18 +100,18 @@ class Target(Struct, frozen=True):
         is active: hooks would fail there in silence.
         """
         is_found = self.scope == "project" and is_on_every_path()
-        beside = _program_beside_python()
-        if beside is not None and not is_found:
-            return str(beside)
+        program = _program_next_to_python()
+        if program is not None and not is_found:
+            return str(program)
         return NAME
 
     @property
     def programs(self) -> tuple[str, ...]:
         """Every name under which this environment's program may have been installed."""
-        beside = _program_beside_python()
-        if beside is None:
+        program = _program_next_to_python()
+        if program is None:
             return (NAME,)
-        return (NAME, str(beside))
+        return (NAME, str(program))
 
 
 def is_on_every_path() -> bool:
@@ -121,11 +121,11 @@ def is_on_every_path() -> bool:
     return program is not None and not is_there(Path(program).parent.parent / "pyvenv.cfg")
 
 
-def _program_beside_python() -> Path | None:
+def _program_next_to_python() -> Path | None:
     """Return the `xscore` of the environment that runs; None if it has none."""
-    beside = Path(sys.executable).with_name(NAME)
-    if is_there(beside):
-        return beside
+    program = Path(sys.executable).with_name(NAME)
+    if is_there(program):
+        return program
     return None
 
 
@@ -215,7 +215,7 @@ def plan_install(target: Target) -> list[FileEdit]:
     Raises UsageError for a file that cannot be edited, and where there is no program that the agent
     could run.
     """
-    if _program_beside_python() is None and not is_on_every_path():
+    if _program_next_to_python() is None and not is_on_every_path():
         raise UsageError(
             "there is no `xscore` program that the agent could run",
             hint="Install xscore, as docs/agents.md shows.",

@@ -23,7 +23,7 @@ SCORE_STEPS = 1000
 
 def page_data(page: TurnPage) -> str:
     """Return the data of a page, safe within a `script` element."""
-    return script_json({**map_values(page), **_shown_beside(page)})
+    return script_json({**map_values(page), **_values_of_whole_page(page)})
 
 
 def map_values(page: TurnPage) -> dict[str, Json]:
@@ -50,7 +50,7 @@ def map_values(page: TurnPage) -> dict[str, Json]:
     }
 
 
-def _shown_beside(page: TurnPage) -> dict[str, Json]:
+def _values_of_whole_page(page: TurnPage) -> dict[str, Json]:
     """Return what only a whole page draws: the calls, on a line as long as the turn."""
     began = page.turn.at - before_calls_s(page)
     took = 0.0

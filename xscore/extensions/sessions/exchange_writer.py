@@ -83,14 +83,14 @@ def exchange_memory(
     paths = dict.fromkeys(relative_path(root, exchange.cwd, path) for path in exchange.paths)
     paths.pop("", None)
     changed = f"Files changed: {', '.join(paths)}" if paths else ""
-    beside = (*map(_failure_text, failed), changed)
+    further_parts = (*map(_failure_text, failed), changed)
     at, ended = (min(max(moment, 0.0), now) for moment in (exchange.at, exchange.ended_at))
     memory, secrets = memory_writer.make_memory(
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
         title=_title(question_text, allow_pii=allow_pii),
-        text=exchange_text(question_text, answered, *beside),
-        card=exchange_card(answered, *beside),
+        text=exchange_text(question_text, answered, *further_parts),
+        card=exchange_card(answered, *further_parts),
         ordinal=imported_exchange_ordinal(exchange.origin, exchange.identity),
         details=MemoryDetails(
             imported_from=exchange.origin, session=exchange.session[:200], paths=tuple(paths)

@@ -22,13 +22,13 @@ from tests.statements import decide
 from tests.waiting import wait_until
 from xscore.extensions.shared.team import team_server
 from xscore.extensions.shared.team.address import TeamAddress, team_address
+from xscore.extensions.shared.team.background_sync import sync_variables
 from xscore.extensions.shared.team.membership import (
     Membership,
     read_membership,
     write_membership,
 )
 from xscore.extensions.shared.team.setup import apply_setup, schema_steps
-from xscore.extensions.shared.team.sync_beside import sync_variables
 from xscore.extensions.shared.team.turn_sync import begin_turn_sync
 from xscore.platform import database
 from xscore.platform.errors import SharedUnavailable, UsageError
@@ -152,8 +152,8 @@ def test_a_server_that_is_away_costs_one_line(member: NewMember) -> None:
 
 
 def test_a_silent_server_holds_no_turn(running: ServerProcess, member: NewMember) -> None:
-    """A server that accepts and says nothing is left to a process beside the turns, and one line
-    says so."""
+    """A server that accepts and says nothing is left to a background process, and one line says
+    so."""
     ann = member("ann", timeout_s=10)
     decide(ann.store, "Said before")
     ann.sync()
@@ -203,7 +203,7 @@ def test_a_turn_brings_what_others_said(member: NewMember) -> None:
 
 
 def test_a_turn_imports_no_driver_where_it_exchanged_within_the_hour(member: NewMember) -> None:
-    """A process beside the turn takes what is new, for the next turn."""
+    """A background process takes what is new, for the next turn."""
     ann, bob = member("ann"), member("bob", files={"a.py": "def a():\n    return 1\n"})
     bob.sync()
     decide(ann.store, "Said by Ann")
@@ -222,11 +222,11 @@ def test_a_turn_imports_no_driver_where_it_exchanged_within_the_hour(member: New
         check=False,
     )
     modules = {line.rpartition("|")[2].strip() for line in turn.stderr.splitlines()}
-    assert "xscore.extensions.shared.team.sync_beside" in modules
+    assert "xscore.extensions.shared.team.background_sync" in modules
     assert not {"psycopg", "cryptography"} & modules
-    wait_until(bob.texts, otherwise="the process beside brought nothing")
+    wait_until(bob.texts, otherwise="the background process brought nothing")
     assert list(bob.texts()) == ["Said by Ann"]
-    assert membership_of(bob).asked_beside_at == 0
+    assert membership_of(bob).background_sync_at == 0
 
 
 def data_of(member: Member) -> str:

@@ -19,6 +19,7 @@ from xscore.cli.settings_and_store import opened_store, read_settings
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.shared.team.address import memories_address
 from xscore.extensions.shared.team.administration import TeamClient, TeamMember, TeamStatus
+from xscore.extensions.shared.team.background_sync import FOR_NEXT_TURN
 from xscore.extensions.shared.team.followed import synchronise_followed
 from xscore.extensions.shared.team.incoming import remove_team_memories
 from xscore.extensions.shared.team.membership import (
@@ -35,7 +36,6 @@ from xscore.extensions.shared.team.sync import (
     synchronise,
     team_server_name,
 )
-from xscore.extensions.shared.team.sync_beside import FOR_NEXT_TURN
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.extensions.transfer.saved_files import Contents, encode_file
 from xscore.platform import database

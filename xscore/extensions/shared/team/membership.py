@@ -51,7 +51,7 @@ class Membership(Struct, frozen=True, kw_only=True):
     """When the store was last synchronized, in Unix seconds; 0: never."""
     is_slow: bool = False
     """Whether the last exchange took longer than a turn waits."""
-    asked_beside_at: float = 0.0
+    background_sync_at: float = 0.0
     """When a background sync was started; 0: it is over."""
     problem: str = ""
     """What went wrong in a background sync, and no turn has reported yet."""
@@ -59,9 +59,9 @@ class Membership(Struct, frozen=True, kw_only=True):
     """Number of failures in a row, since it last succeeded."""
     failed_at: float = 0.0
 
-    def is_asked_beside(self, now: float) -> bool:
-        """Whether a process beside the turns may still be asking the server."""
-        return 0 <= now - self.asked_beside_at < COMMAND_S
+    def is_syncing_in_background(self, now: float) -> bool:
+        """Whether a background sync may still be asking the server."""
+        return 0 <= now - self.background_sync_at < COMMAND_S
 
     def pauses_until(self) -> float:
         """Return when the server may be asked again (Unix seconds)."""
@@ -98,7 +98,7 @@ def note_failure(store: Store, *, problem: str = "") -> None:
                 membership,
                 failures=membership.failures + 1,
                 failed_at=store.clock(),
-                asked_beside_at=0.0,
+                background_sync_at=0.0,
                 problem=problem,
             )
             write_membership(store.connection, failed)

@@ -218,7 +218,7 @@ def _finish_sync(
                 kinds=settings.kinds,
                 synced_at=now,
                 is_slow=result.took_s > FITS_A_TURN_S,
-                asked_beside_at=0.0,
+                background_sync_at=0.0,
                 problem="",
                 failures=0,
                 failed_at=0.0,

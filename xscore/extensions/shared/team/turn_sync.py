@@ -1,13 +1,14 @@
-"""Exchange memories with the team beside a turn.
+"""Exchange memories with the team during a turn.
 
-Where the driver is loaded already, or the store was not synchronised for an hour, the exchange is
-begun in a thread before the index is brought up to date, and the turn takes what has come by then;
-it waits 30 ms more, but not for a server that shows no sign of life within 30 ms. In all other
-cases, and where the whole turn was too short, a process exchanges for the next turn
-(`sync_beside`); it is started when the turn is over, since it would take the processor from it. A
-server that was away is left alone for a while, and asked by a process alone until it answers, so an
-outage costs a line, never a turn. What was pulled before stays in use. Where nothing is due,
-nothing but this is loaded. Trade-off: a colleague's statement may come a turn late.
+Where the driver is loaded already, or the store was not synchronised for an hour, the exchange
+is begun in a thread before the index is brought up to date, and the turn takes what has come by
+then; it waits 30 ms more, but not for a server that shows no sign of life within 30 ms. In all
+other cases, and where the whole turn was too short, a process exchanges for the next turn
+(`background_sync`); it is started when the turn has ended, since it would take the processor
+from it. A server that was away is left alone for a while, and asked by a process alone until it
+answers, so an outage costs a line, never a turn. What was pulled before stays in use. Where
+nothing is due, nothing but this is loaded. Trade-off: a colleague's statement may come a turn
+late.
 """
 
 import sys
@@ -105,7 +106,7 @@ def _with_warning(warning: str) -> Callable[[], TurnSyncResult]:
 def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
     now = store.clock()
     # A paused server is left alone, whatever was stated meanwhile.
-    if now < membership.pauses_until() or membership.is_asked_beside(now):
+    if now < membership.pauses_until() or membership.is_syncing_in_background(now):
         return False
     if not store.is_users_own:
         return False
@@ -123,12 +124,12 @@ def _left_to_process(
     store: Store, settings: SharedSettings, *, is_slow: bool, call: ServerCall | None = None
 ) -> TurnSyncResult:
     """Have a process exchange once the turn is over. call: what the turn itself has asked."""
-    start = partial(_sync_beside, store, settings, is_slow=is_slow)
+    start = partial(_sync_in_background, store, settings, is_slow=is_slow)
     return TurnSyncResult(call=call, at_end=start)
 
 
 def _taken_problem(store: Store) -> str:
-    """Return what went wrong beside the turns, and forget it: it is said once."""
+    """Return what went wrong in a background sync, and forget it: it is reported once."""
     with database.transaction(store.connection):
         membership = read_membership(store.connection)
         if membership is None:
@@ -137,12 +138,14 @@ def _taken_problem(store: Store) -> str:
     return f"{_AS_OF}: {membership.problem}"
 
 
-def _sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> str:
+def _sync_in_background(store: Store, settings: SharedSettings, *, is_slow: bool) -> str:
     """Leave the exchange to a process; return why it could not be started."""
-    from xscore.extensions.shared.team.sync_beside import start_sync_beside  # once a minute
+    from xscore.extensions.shared.team.background_sync import (
+        start_background_sync,
+    )  # once a minute
 
     try:
-        start_sync_beside(store, settings, is_slow=is_slow)
+        start_background_sync(store, settings, is_slow=is_slow)
     except (UsageError, StoreError) as error:
         return f"the team's memories: {error.message}"
     except OSError as error:
@@ -189,13 +192,13 @@ def _end_late(store: Store, settings: SharedSettings, begun: "BegunSync") -> str
     """Look once more, now that the turn is over; return a warning, or nothing."""
     if not begun.running.ends_within(0):
         # Too late may be the server's doing or this machine's: the process finds out.
-        return _sync_beside(store, settings, is_slow=True)
+        return _sync_in_background(store, settings, is_slow=True)
     # The turn has its answer, and a store that cannot be written does not take it away.
     with suppress(StoreError):
         try:
             result = begun.wait(0)
             if result.pulled.entries:
-                return _sync_beside(store, settings, is_slow=True)
+                return _sync_in_background(store, settings, is_slow=True)
             begun.finish(store, settings, result)
         except (SharedUnavailable, StoreDamaged, UsageError, NothingMatched) as error:
             note_failure(store)

@@ -1,5 +1,5 @@
-"""The process beside a turn in a hostile place: planted code and variables, two at once, killed,
-and more memory than fits a turn."""
+"""The background sync in a hostile place: planted code and variables, two at once, killed, and
+more memory than fits a turn."""
 
 import os
 import signal
@@ -16,9 +16,9 @@ from tests.extensions.shared.team.test_team_faults import begin, membership_of
 from tests.statements import decide
 from tests.waiting import wait_until
 from xscore.extensions.shared.team import team_server, turn_sync
+from xscore.extensions.shared.team.background_sync import start_background_sync, sync_variables
 from xscore.extensions.shared.team.followed import follow
 from xscore.extensions.shared.team.membership import write_membership
-from xscore.extensions.shared.team.sync_beside import start_sync_beside, sync_variables
 from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.store.other_places import followed_root
@@ -52,9 +52,9 @@ def test_planted_code_and_variables_lead_nowhere(
     for name, value in {**hostile, "PYTHONPATH": python_path}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(bob.store.root.path)
-    start_sync_beside(bob.store, bob.shared, is_slow=False)
+    start_background_sync(bob.store, bob.shared, is_slow=False)
     wait_until(bob.texts, otherwise="the process brought nothing")
-    wait_until(lambda: not membership_of(bob).asked_beside_at, otherwise="it is not over")
+    wait_until(lambda: not membership_of(bob).background_sync_at, otherwise="it is not over")
     assert list(bob.texts()) == ["Said by Ann"]
     assert membership_of(bob).problem == "" and not marker.exists()
 
@@ -88,12 +88,12 @@ def test_one_that_is_killed_is_followed_by_another(member: NewMember) -> None:
     bob.sync()
     decide(ann.store, "Said by Ann")
     ann.sync()
-    start_sync_beside(bob.store, replace(bob.shared, timeout_s=1), is_slow=True)
+    start_background_sync(bob.store, replace(bob.shared, timeout_s=1), is_slow=True)
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         _kill_sync_in(line, bob.store.root.path)
     assert begin(bob)() == ""
     ended = replace(
-        membership_of(bob), asked_beside_at=bob.store.clock() - 3_600, synced_at=1.0
+        membership_of(bob), background_sync_at=bob.store.clock() - 3_600, synced_at=1.0
     )
     with database.transaction(bob.store.connection):
         write_membership(bob.store.connection, ended)
@@ -128,7 +128,7 @@ def test_a_flood_of_memories_is_left_to_the_process(
     monkeypatch.setattr(turn_sync, "MOST_IN_TURN", 10)
     monkeypatch.setattr(turn_sync, "WAIT_S", 30.0)
     assert begin(bob)() == ""
-    assert membership_of(bob).asked_beside_at > 0
+    assert membership_of(bob).background_sync_at > 0
     wait_until(lambda: len(bob.texts()) == 12, otherwise="the process brought nothing")
     decide(ann.store, "One more")
     ann.sync()

@@ -1,4 +1,4 @@
-"""Other repositories whose memories a turn reads beside those of its own store.
+"""Other repositories whose memories a turn reads in addition to those of its own store.
 
 What is read of each is `other_repository`'s business, and which are opened the turn's. Few turns
 read any, so that none is loaded for a turn without.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xscore.store.other_repository import OtherRepository
 
 
-class RepositoriesBeside:
+class JoinedRepositories:
     """The other repositories that are open, in the order in which they were opened."""
 
     def __init__(self) -> None:

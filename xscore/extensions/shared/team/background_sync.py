@@ -1,4 +1,4 @@
-"""Exchange memories in a process beside the turns, which leaves what came in the store.
+"""Exchange memories in a background process, which leaves what came in the store.
 
 It is `xscore shared sync` with this turn's own settings. A turn starts it where the exchange would
 cost the turn more than it is worth: the driver is not imported, the server is some hops away, or it
@@ -19,7 +19,7 @@ FOR_NEXT_TURN = "_XSCORE_FOR_NEXT_TURN"
 """Environment variable of a process that a turn has started: the next turn says what went wrong."""
 
 
-def start_sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) -> None:
+def start_background_sync(store: Store, settings: SharedSettings, *, is_slow: bool) -> None:
     """Start the process. is_slow: the exchange took longer than a turn waits.
 
     Raises UsageError for a setting of the server that is wrong, and OSError.
@@ -32,7 +32,7 @@ def start_sync_beside(store: Store, settings: SharedSettings, *, is_slow: bool) 
         # Noted first: the process may be over before this one writes again.
         started = replace(
             membership,
-            asked_beside_at=store.clock(),
+            background_sync_at=store.clock(),
             is_slow=is_slow or membership.is_slow,
         )
         write_membership(store.connection, started)
