@@ -62,7 +62,7 @@ class ChatResult(Struct, frozen=True):
     kept: int
     """Chats that are kept."""
     is_above: bool | None = None
-    """Whether it stands above the chat that it amends; None: it amends none."""
+    """Whether it stands above the chat that it amends; None if it amends none."""
     was_above: bool | None = None
     """The same by scores alone."""
 

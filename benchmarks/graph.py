@@ -182,7 +182,7 @@ def _can_import(python: str, module: str) -> bool:
 
 
 def oracle_calls(language: str, root: Path, options: argparse.Namespace) -> list[Call] | None:
-    """Return what the oracle resolves; None: it is not installed."""
+    """Return what the oracle resolves; None if it is not installed."""
     if options.calls is not None and options.calls.exists():
         written = options.calls.read_text("utf-8")
     else:

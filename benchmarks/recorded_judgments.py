@@ -21,7 +21,7 @@ class RecordedPool(Struct, frozen=True):
     case: CommitCase
     ranked: tuple[Ranked, ...]
     recorded: tuple[float | None, ...]
-    """0..1; None: the model was not shown it."""
+    """0..1; None if the model was not shown it."""
     is_gold: tuple[bool, ...]
 
 

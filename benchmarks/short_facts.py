@@ -99,14 +99,14 @@ class Shown(Struct, frozen=True):
 
     @property
     def precision(self) -> float | None:
-        """Share of the shown that was expected; None: nothing was, and nothing was shown."""
+        """Share of the shown that was expected; None if nothing was, and nothing was shown."""
         if not self.ids:
             return 0.0 if self.case.expected else None
         return len(self.case.expected.intersection(self.ids)) / len(self.ids)
 
     @property
     def recall(self) -> float | None:
-        """Share of the expected that was shown; None: nothing was expected."""
+        """Share of the expected that was shown; None if nothing was expected."""
         if not self.case.expected:
             return None
         return len(self.case.expected.intersection(self.ids)) / len(self.case.expected)

@@ -200,7 +200,7 @@ def _write_turn(file: Path) -> str:
 
 
 def _turn_as_markdown(file: Path) -> str:
-    """Return question, choices and folders of the latest turn; empty: it cannot be shown."""
+    """Return question, choices and folders of the latest turn; empty if it cannot be shown."""
     return file.read_text("utf-8") if _write_turn(file) else ""
 
 

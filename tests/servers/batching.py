@@ -60,7 +60,7 @@ class Outcome(Struct, frozen=True):
 
     custom_id: str
     unrun: str = ""
-    """`expired` or `cancelled`; empty: it ran."""
+    """`expired` or `cancelled`; empty if it ran."""
     status: int = 200
     reply: dict[str, Any] = field(default_factory=dict)
 

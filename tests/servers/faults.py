@@ -86,8 +86,8 @@ class Planned(Struct):
 
 
 async def broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse | None:
-    """Answer as no host of any dialect should; None: the fault is in the reply's content, which the
-    server makes."""
+    """Answer as no host of any dialect should; None if the fault is in the reply's content,
+    which the server makes."""
     if fault is Fault.RESET:
         assert request.transport is not None
         request.transport.abort()

@@ -267,7 +267,7 @@ class LoopbackServer(ThreadedServer):
     async def _faulty(
         self, planned: Planned, request: web.Request, body: dict[str, Any]
     ) -> web.StreamResponse | None:
-        """Answer with the fault; None: the fault is in the reply's content, which is made as
+        """Answer with the fault; None if the fault is in the reply's content, which is made as
         usual."""
         fault = planned.fault
         if fault in self.status_faults:

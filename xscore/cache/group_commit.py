@@ -149,7 +149,7 @@ class GroupCommit:
             self._tell([task] if task is not None else [])
 
     def _next_group(self) -> list[_Task] | None:
-        """Wait for a task and take all queued ones with it; None: the queue is closed."""
+        """Wait for a task and take all queued ones with it; None if the queue is closed."""
         group = []
         task = self._queue.get()
         with suppress(Empty):

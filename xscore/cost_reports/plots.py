@@ -53,8 +53,8 @@ class TurnBucket(Struct, frozen=True):
         return paid / len(self.turns)
 
     def shares(self) -> list[float | None]:
-        """Return the shares of candidates that have a score, of judgments and of input tokens that
-        caches served; None: there were none."""
+        """Return the shares of candidates that have a score, of judgments and of input tokens
+        that caches served; None if there were none."""
         candidates = unjudged = saved = input_tokens = cached_input_tokens = 0
         for turn in self.turns:
             if turn.coverage:

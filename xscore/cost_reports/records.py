@@ -60,7 +60,7 @@ class LedgerTurn(Struct, frozen=True):
     task: str
     state: str
     figures: TurnFigures | None
-    """The turn's figures; None: it has not finished, or they are damaged."""
+    """The turn's figures; None if it has not finished, or they are damaged."""
     branch: str = ""
     """Branch that was checked out; empty: none, or unknown."""
 
@@ -245,8 +245,8 @@ class CostReport(Struct, frozen=True, kw_only=True):
     evaluations: tuple[EvaluationLine, ...]
     turns: tuple[TurnLine, ...]
     prefix_hit_rate: float | None = None
-    """Share of the judging calls' input that hosts served from their prefix caches; None: there was
-    no input."""
+    """Share of the judging calls' input that hosts served from their prefix caches; None if
+    there was no input."""
     details: tuple[TurnDetail, ...] = ()
     warnings: tuple[str, ...] = ()
     left_out: int = 0
@@ -255,7 +255,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
     histograms: tuple[ScoreHistogram, ...] = ()
     """One for each judge, the newest turn's first."""
     extraction: ExtractionTotals | None = None
-    """Totals of extraction; None: no model was asked for facts, or the report is of one
+    """Totals of extraction; None if no model was asked for facts, or the report is of one
     turn."""
 
 

@@ -138,7 +138,7 @@ class AdmissionRules:
     def refusal(
         self, path: str, info: os.stat_result, literals: "FoundLiterals | None" = None
     ) -> str:
-        """Return why a file is excluded, by its name and metadata; empty: it is indexed.
+        """Return why a file is excluded, by its name and metadata; empty if it is indexed.
 
         literals: what `redaction.find_literals` found in many paths of which this is one.
         """
@@ -159,7 +159,7 @@ class AdmissionRules:
         return text
 
     def refusal_by_path(self, path: str, literals: "FoundLiterals | None" = None) -> str:
-        """Return why a file of this name is excluded, whatever it holds; empty: it is not.
+        """Return why a file of this name is excluded, whatever it holds; empty if it is not.
         literals: see `refusal`."""
         # Secrets come first: no setting readmits a file that is named for one.
         if is_secret_file(path) or redact(path, literals=literals).count:

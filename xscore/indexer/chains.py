@@ -142,14 +142,14 @@ have; `*` is the first child."""
 
 
 def class_named_like(name: str) -> str:
-    """`page_reader` -> `PageReader`; empty: the name is too short to tell a class."""
+    """`page_reader` -> `PageReader`; empty if the name is too short to tell a class."""
     if len(name) < SHORTEST_ALIKE or not name.isidentifier():
         return ""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def chain_of(node: "Node", data: bytes) -> str:
-    """Return the chain of an expression; empty: it has none."""
+    """Return the chain of an expression; empty if it has none."""
     if node.end_byte - node.start_byte <= MAX_CHAIN_CHARS:
         text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
         if _PLAIN.match(text):
@@ -201,8 +201,8 @@ _MADE = re.compile(rb"new\s|[A-Z][a-z]\w{0,80}\(")
 
 
 def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
-    """Return the argument of a call that gives the same or its items: `list(stores)`; None: it does
-    not."""
+    """Return the argument of a call that gives the same or its items: `list(stores)`; None if
+    it does not."""
     if data[called.start_byte : called.end_byte] not in _COPIES:
         return None
     arguments = node.child_by_field_name("arguments")
@@ -369,7 +369,8 @@ def _without_arguments(text: str) -> str:
 
 
 def type_chars(node: "Node", data: bytes) -> str:
-    """Return the text of a type on one line, without blanks around marks; empty: it is too long."""
+    """Return the text of a type on one line, without blanks around marks; empty if it is too
+    long."""
     if node.end_byte - node.start_byte > MAX_CHAIN_CHARS:
         return ""
     text = " ".join(data[node.start_byte : node.end_byte].decode("utf-8", "replace").split())

@@ -155,8 +155,8 @@ def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterato
 def _read(
     run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result
 ) -> tuple[FileStamp, str] | None:
-    """Return the stamp and the text of a file; None: it is only touched, or refused (noted in the
-    run)."""
+    """Return the stamp and the text of a file; None if it is only touched, or refused (noted in
+    the run)."""
     listed = run.stamps.get(path)
     file_hash, reason = "", "unreadable"
     size = info.st_size

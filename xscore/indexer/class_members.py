@@ -189,8 +189,8 @@ class MemberIndex(ReachIndex):
         return in_folder or only_entity(rows) or self._first_part(rows)
 
     def _first_part(self, rows: Sequence[EntityRow]) -> EntityRow | None:
-        """Return the first definition of a class that has several in files anywhere; None: they are
-        no such class."""
+        """Return the first definition of a class that has several in files anywhere; None if
+        they are no such class."""
         names = {row.plain for row in rows}
         if len(names) != 1 or rows[0].kind is not Kind.CLASS:
             return None

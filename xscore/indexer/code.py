@@ -95,7 +95,8 @@ def _neighbour(
     last: Entity | None,
     following: Entity | None,
 ) -> Entity | None:
-    """Return the entity that takes a run without content of its own; None: the run is a memory.
+    """Return the entity that takes a run without content of its own; None if the run is a
+    memory.
 
     Not a memory: only brackets, keywords (`else:`), entity names (`export default Name`), or a
     heading comment of one row; in a file of tests, where the judge reads cards, also code that

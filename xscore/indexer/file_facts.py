@@ -67,7 +67,8 @@ class FileFacts:
                 module_reference, path=source.path, separator=source.language.module_separator
             )
         )
-        """Returns how the store names a module that this file imports; empty: it is outside."""
+        """Returns how the store names a module that this file imports; empty if it is
+        outside."""
         self.imported: dict[str, Import] = {}
         """Imports by the name that they have in this file."""
         for imported in syntax.imports:
@@ -281,7 +282,7 @@ class FileFacts:
     def named_use(
         self, call: str, owner: str, *, is_path: bool | None = None
     ) -> tuple[str, str] | None:
-        """Return the name and the hint of a call as written; None: it says nothing about this
+        """Return the name and the hint of a call as written; None if it says nothing about this
         repository.
 
         is_path: whether Rust writes it with `::`; None: see the text.

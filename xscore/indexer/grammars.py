@@ -75,7 +75,7 @@ def _is_installed(language: Language) -> bool:
 
 @cache
 def grammar_problem(language: Language) -> str:
-    """Return why the grammar of a language cannot be used; empty: it can, or the language has
+    """Return why the grammar of a language cannot be used; empty if it can, or the language has
     none."""
     if not language.grammar:
         return ""

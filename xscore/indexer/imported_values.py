@@ -143,7 +143,7 @@ def _rust_paths(root: "Node", data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def _leaf(root: "Node", at: int, name: str) -> "Node | None":
-    """Return the name at this byte; None: it is in a comment or a string, or a key."""
+    """Return the name at this byte; None if it is in a comment or a string, or a key."""
     node = root.descendant_for_byte_range(at, at + len(name.encode()))
     if node is None or node.child_count:
         return None
@@ -173,7 +173,7 @@ def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
 
 
 def _written(node: "Node", name: str, data: bytes) -> str:
-    """`config.LIMIT` of `config.LIMIT.get()`; empty: it is only called, or a keyword."""
+    """`config.LIMIT` of `config.LIMIT.get()`; empty if it is only called, or a keyword."""
     words = [name]
     outer = node.parent
     if outer is not None and outer.type == "keyword_argument" and _is_in(outer, "name", node):

@@ -76,8 +76,8 @@ def kept_out_error(
 def find_kept_out(
     connection: sqlite3.Connection, root: RepositoryRoot, settings: IndexSettings, path: str
 ) -> Excluded | None:
-    """Return the file or folder that was kept out and that this path names or lies in; None: it was
-    not kept out.
+    """Return the file or folder that was kept out and that this path names or lies in; None if
+    it was not kept out.
 
     path: as in the store, relative to the root; it may be cut at its front, if only one file ends
         so.

@@ -109,8 +109,8 @@ class Language(Struct, frozen=True, kw_only=True):
     quote: str = ""
     """Regular expression over the marks around quoted text, in which no block begins."""
     query: str = ""
-    """Text of the query for the grammar, for a language of another package; empty: the text of
-    the query files."""
+    """Text of the query for the grammar, for a language of another package; empty: the text
+    of the query files."""
 
     @property
     def path_ends(self) -> tuple[str, ...]:

@@ -107,8 +107,8 @@ class NameIndex(MemberIndex):
         return [Edge(file_id(path), file_id(tested), Relation.TESTS)]
 
     def _targets(self, name: str, hint: str, path: str) -> list[EntityRow | str]:
-        """Return the entity that a mention means, with its twins, or the path of the file; empty:
-        it is not known."""
+        """Return the entity that a mention means, with its twins, or the path of the file;
+        empty if it is not known."""
         kind, _, rest = hint.partition(":")
         if kind == "value":
             return [*self._values(name, rest, path)]

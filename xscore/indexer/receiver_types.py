@@ -124,7 +124,7 @@ class ReceiverIndex(VariableIndex):
         return member.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
-        """Return what a chain leads to; None: nothing is known of it."""
+        """Return what a chain leads to; None if nothing is known of it."""
         followed = self._followed
         key = (chain, path)
         if key not in followed:
@@ -154,7 +154,8 @@ class ReceiverIndex(VariableIndex):
         return value
 
     def _narrowed(self, guard: str, path: str) -> Value | None:
-        """Return the object that a function says its argument is; None: it does not say so."""
+        """Return the object that a function says its argument is; None if it does not say
+        so."""
         function = self._begin(guard, path)
         row = None if function is None else function.row
         if row is None:
@@ -240,8 +241,8 @@ class ReceiverIndex(VariableIndex):
         return Value(written=written, path=path)
 
     def _alternative(self, row: EntityRow, written: str, path: str) -> Value | None:
-        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None: it is
-        none."""
+        """Return what an alias of its own argument means: `type Maybe<T> = T | null`; None if
+        it is none."""
         argument = type_arguments(written)[0]
         if not argument:
             return None

@@ -167,8 +167,8 @@ class Receivers:
         return len(held) == 1 and head != "?" and not may_be_own
 
     def expand(self, chain: str, at: int, scope: VariableScope, depth: int = 0) -> str:
-        """Return a chain that begins with what other files can look up; empty: nothing is known of
-        it."""
+        """Return a chain that begins with what other files can look up; empty if nothing is
+        known of it."""
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)

@@ -93,12 +93,12 @@ class ScriptPackages:
             self._workspaces.append((folder, GlobList(valid, below=False)))
 
     def resolve(self, target: str, importer: str) -> str | None:
-        """Return the file that a package's name means; empty: none that is here; None: it is no
-        package of here."""
+        """Return the file that a package's name means; empty: none that is here; None if it is
+        no package of here."""
         return self._resolve_from(target, folder_of(importer))
 
     def main(self, folder: str) -> str:
-        """Return the file that a folder with a manifest means; empty: there is none."""
+        """Return the file that a folder with a manifest means; empty if there is none."""
         package = self._folders.get(folder.removeprefix("."))
         if package is None:
             return ""

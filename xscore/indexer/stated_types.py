@@ -44,7 +44,8 @@ class StatedTypes:
                 self._generics.setdefault(name[1:-1], []).append((at, chain))
 
     def type_of(self, written: str, at: int) -> str:
-        """Return a type at a byte, whose names other files can look up; empty: it has no name."""
+        """Return a type at a byte, whose names other files can look up; empty if it has no
+        name."""
         # Only a parameter of a type means something else from place to place.
         key = written, at if self._generics else 0
         if key not in self._types:
@@ -100,7 +101,7 @@ class StatedTypes:
         return self._facts.reference(".".join((*outer, *inner)))
 
     def _bound_of(self, name: str, at: int) -> str:
-        """Return what a parameter of a type stands for at a byte; empty: it has no bound."""
+        """Return what a parameter of a type stands for at a byte; empty if it has no bound."""
         bounds = self._generics[name]
         above = bisect_left(bounds, (at, ""))
         if not above:
@@ -108,7 +109,7 @@ class StatedTypes:
         return read_type(bounds[above - 1][1].lstrip(":")).partition("<")[0]
 
     def alias_of(self, entity: Entity) -> str:
-        """Return the type that another name is given to; empty: the entity is none."""
+        """Return the type that another name is given to; empty if the entity is none."""
         d = entity.definition
         stated = within(self._facts.syntax.results, d.inner_start_byte, d.end_byte)
         if not stated or d.body_byte != d.end_byte:

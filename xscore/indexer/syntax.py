@@ -258,8 +258,8 @@ def _width(node: "Node | None") -> int:
 
 @cache
 def load_queries(language: Language) -> "tuple[Parser, Query | None]":
-    """Return the parser and the compiled query; None: the query does not fit the installed version
-    of the grammar."""
+    """Return the parser and the compiled query; None if the query does not fit the installed
+    version of the grammar."""
     parser, grammar = load_parser(language)
     source = language.query
     if not source:

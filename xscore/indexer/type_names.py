@@ -73,7 +73,7 @@ _OPENING = {"<": ">", "[": "]", "(": ")"}
 
 @lru_cache(maxsize=1 << 12)
 def read_type(text: str) -> str:
-    """Return a type as its name with arguments in `<>`; empty: it has no name."""
+    """Return a type as its name with arguments in `<>`; empty if it has no name."""
     unquoted = _QUOTED.sub(r"\2", text.lstrip(": "))
     tokens = _TOKEN.findall(unquoted.replace("::<", "<").replace("<-", ""))
     if len(tokens) > MAX_TOKENS:

@@ -41,7 +41,7 @@ class VariableScope:
             self.names |= outer.names
 
     def last(self, name: str, at: int) -> tuple[int, str] | None:
-        """Return what a variable was last given before a byte, and where; None: it is none of
+        """Return what a variable was last given before a byte, and where; None if it is none of
         these."""
         assigned = self.bound.get(name)
         if assigned is None:

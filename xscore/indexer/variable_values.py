@@ -28,7 +28,7 @@ class VariableIndex(ClassNameIndex):
         return {}
 
     def _value_of(self, chain: str, path: str) -> Value | None:
-        """Return what a chain leads to; None: nothing is known of it."""
+        """Return what a chain leads to; None if nothing is known of it."""
         raise NotImplementedError
 
     def _member(self, value: Value, name: str, *, count: int = NOT_CALLED) -> Value | None:
@@ -105,8 +105,8 @@ class VariableIndex(ClassNameIndex):
         return self._value_of(self._variables(file)[written], file)
 
     def _variable_of(self, name: str, folder: str) -> tuple[str, str]:
-        """Return the file of a package's variable, and its name there: first one of a usual build;
-        empty: none has it.
+        """Return the file of a package's variable, and its name there: first one of a usual
+        build; empty if none has it.
 
         The files of a package are read once, not at each name.
         """

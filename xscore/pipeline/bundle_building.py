@@ -252,7 +252,7 @@ def _purposes(store: Store, memories: Sequence[Memory]) -> Mapping[str, tuple[st
 
 
 def _outdated(store: Store, memories: Iterable[Memory]) -> "OutdatedMemories | None":
-    """Look up what no longer holds of memories that were stated; None: none is shown."""
+    """Look up what no longer holds of memories that were stated; None if none is shown."""
     stated = [memory for memory in memories if memory.source is not MemorySource.INDEX]
     # Most turns show none.
     if not stated:

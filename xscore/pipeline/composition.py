@@ -63,7 +63,8 @@ class Places(Struct):
     name are no copies of each other."""
 
     def head_of(self, ranked: Ranked) -> Ranked | None:
-        """Return the memory behind which this one stands; None: it needs a place of its own."""
+        """Return the memory behind which this one stands; None if it needs a place of its
+        own."""
         candidate = ranked.candidate
         if candidate.kind is Kind.TEST:
             first_tests = self._heads.get(("tests", candidate.path))
@@ -334,7 +335,7 @@ def words_of_namesakes(
     ranked: Sequence[Ranked], texts: Callable[[Sequence[str]], Mapping[str, str]] | None
 ) -> Mapping[str, AbstractSet[str]]:
     """Return the words of what may be copies of each other, by id; texts: reads the texts of
-    memories by id; None: nothing is taken for a copy."""
+    memories by id; None if nothing is taken for a copy."""
     if texts is None:
         return {}
     namesake_ids = namesakes(ranked)

@@ -195,7 +195,8 @@ def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
 
 
 def _key_of_rivals(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> str:
-    """Return the key of the first memory that chooses what this one rejects; empty: there is none.
+    """Return the key of the first memory that chooses what this one rejects; empty if there is
+    none.
 
     choosing: value -> the memories that choose it.
     """

@@ -131,8 +131,8 @@ def _calibrated_words(store: "Store", past: PastTurn, shown: Selected | None) ->
 
 
 def _kept_out(parts: PipelineParts, name: str) -> NothingMatched | None:
-    """Return the error that says why a file has no memories; None: the name is that of no file kept
-    out."""
+    """Return the error that says why a file has no memories; None if the name is that of no
+    file kept out."""
     for form in name_forms(name, parts.root.path):
         path = file_of_name(form).removesuffix("/")
         error = kept_out_error(parts.store.connection, parts.root, parts.settings.index, path)

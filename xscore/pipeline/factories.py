@@ -122,7 +122,7 @@ def replay_settings(settings: Settings, *, store: Store) -> tuple[Settings, tupl
 
 
 def _latest_judge(store: Store) -> str:
-    """Return the model that judged last (`provider:model`); empty: none has."""
+    """Return the model that judged last (`provider:model`); empty if none has."""
     from xscore.store.turn_history import latest_judge  # only without a model named and a key
 
     return latest_judge(store.connection)

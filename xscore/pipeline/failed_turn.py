@@ -29,7 +29,7 @@ def receipt_of_failed(
     resources: "TurnResources",
     latency: Latency,
 ) -> Answer | None:
-    """Return the receipt of what was done and paid for; None: the store cannot be read."""
+    """Return the receipt of what was done and paid for; None if the store cannot be read."""
     prepared = so_far.prepared
     try:
         judged = so_far.judged or _judged_by_store(parts, prepared)

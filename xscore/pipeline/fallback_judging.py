@@ -99,7 +99,7 @@ class _Fallback(Struct, frozen=True):
 
     @property
     def stopped(self) -> UnjudgedCause | None:
-        """What came before it could be opened: the deadline, or Ctrl-C; None: nothing did."""
+        """What came before it could be opened: the deadline, or Ctrl-C; None if nothing did."""
         if isinstance(self.judge, NoJudge) and self.judge is not NONE_NEEDED:
             return self.judge.cause
         return None

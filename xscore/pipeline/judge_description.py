@@ -77,7 +77,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     capability: Capability | None = None
     """What the host can do; None: not known yet."""
     slots: "PackSlots | None" = None
-    """The packs of the latest pool; None: it has no lasting packs."""
+    """The packs of the latest pool; None if it has no lasting packs."""
     mark: str = ""
     """Part of its identity that sets its judgments apart from those of the same judge in a user's
     turns; an evaluation marks variants."""

@@ -61,7 +61,8 @@ def _found_little(answer: Answer) -> bool:
 
 
 def suggest_outside(store: Store, task: str) -> str:
-    """Return the line that says what could be fetched; empty: nothing says that it would help."""
+    """Return the line that says what could be fetched; empty if nothing says that it would
+    help."""
     text = task[:TASK_CHARS]
     address = _unfetched_address(store, text)
     if address:
@@ -112,7 +113,7 @@ def _parts(number: str) -> tuple[int, ...]:
 
 
 def _unknown_name(store: Store, text: str) -> str:
-    """Return the first name in a task that no memory has a word of; empty: there is none."""
+    """Return the first name in a task that no memory has a word of; empty if there is none."""
     terms_of_name: dict[str, set[int]] = {}
     for match in _NAME.finditer(text):
         if not _begins_sentence(text[: match.start()]) and len(terms_of_name) < MOST_NAMES:

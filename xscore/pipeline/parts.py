@@ -68,7 +68,8 @@ class JudgingParts(Struct, frozen=True, kw_only=True):
     resources_opener: "ResourcesOpener" = _open_turn_resources
     """Opens what a turn spends through; tests open one with prices of their own."""
     knock: "BegunKnock | None" = None
-    """How a turn has begun to look for a shared server; None: it has none, or it is no turn."""
+    """How a turn has begun to look for a shared server; None if it has none, or it is no
+    turn."""
 
     @property
     def may_pay_judge(self) -> bool:
@@ -101,8 +102,8 @@ class PipelineParts(JudgingParts, frozen=True, kw_only=True):
     answerer: Answerer | None
     """None: no usable model to answer."""
     adapt_judge: "Callable[[JudgeDescription], JudgeDescription] | None" = None
-    """Changes the judge's description whenever it is made again; None: it stays as settings make
-    it. `eval compare` keeps the judgments of two variants apart by it."""
+    """Changes the judge's description whenever it is made again; None if it stays as settings
+    make it. `eval compare` keeps the judgments of two variants apart by it."""
     index: Callable[[float | None], IndexReport]
     """Bring the index up to date; stop at a moment (`time.monotonic`) with what is done by then.
     None: do all."""

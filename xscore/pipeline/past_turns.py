@@ -80,7 +80,7 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
 
 
 def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
-    """Return the parts with this judge, or with the same model in shared prompts; None: it is
+    """Return the parts with this judge, or with the same model in shared prompts; None if it is
     another."""
     if past.judge == judge_key(parts.judge.identity):
         return parts

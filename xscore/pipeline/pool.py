@@ -66,8 +66,8 @@ class Pool(Struct, frozen=True):
     thread: ThreadPlan | None = None
     """None: it is not a follow-up in a thread, or nothing is missing."""
     terms: TermColumn = TermColumn()
-    """Term vectors of all candidates; empty: the judge is a model, which needs none where all is
-    known."""
+    """Term vectors of all candidates; empty if the judge is a model, which needs none where all
+    is known."""
 
     @property
     def carried(self) -> int:

@@ -165,7 +165,8 @@ class OpenShared(Protocol):
         """Return the joined stores, to be entered.
 
         note: tells the user when the server goes away, and when it is back.
-        connection: of the store that remembers whether the server was away; None: nothing does.
+        connection: of the store that remembers whether the server was away; None if nothing
+            does.
         knock: of a turn that has begun to look for the server.
         """
         ...

@@ -166,7 +166,7 @@ def turn_figures(
     """Return the figures of a finished turn.
 
     scores: final scores, 0..1, of every judged candidate.
-    forecast: made before judging; None: none was made.
+    forecast: made before judging; None if none was made.
     threshold: of the judge, where words ranked by one of their own in its place; None: the
         answer's.
     """

@@ -138,7 +138,8 @@ def _best_below(
 def _split_by_final_round(
     passing: list[Ranked], finalists: AbstractSet[str] | None
 ) -> tuple[list[Ranked], list[Ranked]]:
-    """Split what passed into what a final round looked at, and the others; None: there was none."""
+    """Split what passed into what a final round looked at, and the others; None if there was
+    none."""
     if finalists is None:
         return passing, []
     seen = [entry for entry in passing if entry.candidate.id in finalists]

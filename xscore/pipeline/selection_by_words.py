@@ -76,7 +76,7 @@ def select_by_words(
     """Keep what passed and fill free places from what came near; see `composition`.
 
     aim: None: a question about code.
-    texts: reads the texts of memories by id, to tell copies; None: nothing is taken for one.
+    texts: reads the texts of memories by id, to tell copies; None if nothing is taken for one.
     turn: decides how many places commits and conventions may take; None: as many as they reach.
     """
     # Margins are shares of the threshold: scores by words are probabilities, most of them small.

@@ -46,5 +46,5 @@ class BegunKnock(Protocol):
 
     @property
     def answer_s(self) -> float | None:
-        """How long the server took to answer; None: it has not."""
+        """How long the server took to answer; None if it has not."""
         ...

@@ -70,7 +70,7 @@ class EventStream:
 
 
 def _joined(earlier: TurnEvent, later: TurnEvent) -> TurnEvent | None:
-    """Return both as one event; None: they are of different kinds."""
+    """Return both as one event; None if they are of different kinds."""
     match earlier, later:
         case Progress(), Progress():
             return replace(later, settled=earlier.settled + later.settled)

@@ -182,7 +182,7 @@ def _knock_early(setup: _TurnSetup, turn: Turn) -> "BegunKnock | None":
 
 
 def _begin_knock(setup: _TurnSetup) -> "BegunKnock | None":
-    """Begin to look for the shared server of the settings; None: there is none."""
+    """Begin to look for the shared server of the settings; None if there is none."""
     settings = setup.parts.settings
     for knock_at in KNOCK.implementations(settings):
         return knock_at(settings.shared)

@@ -141,7 +141,7 @@ def count_judged_otherwise(parts: PipelineParts, prepared: PreparedTurn) -> int:
 
 
 def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:
-    """Return the same model through its other wire, decisions or chat; None: it has one."""
+    """Return the same model through its other wire, decisions or chat; None if it has only one."""
     if spec.provider == DECISIONS_OF_OPENAI:
         return ModelSpec("openai", spec.model)
     rewired = with_wire(spec, replace(settings, judge=replace(settings.judge, wire="auto")))

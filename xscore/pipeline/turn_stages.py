@@ -72,7 +72,8 @@ class Judged(Struct, frozen=True, kw_only=True):
     interrupted: bool = False
     """The user stopped it; the outcomes hold all that was paid for until then."""
     no_judge: str = ""
-    """Kind of the error for which the judge was not opened; empty: it was, or was not needed."""
+    """Kind of the error for which the judge was not opened; empty if it was, or was not
+    needed."""
     failures: frozenset[str] = frozenset()
     """Kinds of the errors that calls ended with."""
     second_draws: SecondDraws = SecondDraws()

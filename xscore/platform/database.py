@@ -106,7 +106,8 @@ def open_in_memory(schema: Schema) -> sqlite3.Connection:
 
 
 def migration_of(connection: sqlite3.Connection) -> Migration | None:
-    """Return how the database was migrated when this connection opened it; None: it was not."""
+    """Return how the database was migrated when this connection opened it; None if it was
+    not."""
     migration: Migration | None = getattr(connection, "migration", None)
     return migration
 

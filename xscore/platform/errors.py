@@ -76,7 +76,7 @@ class XscoreError(Exception):
     exit_code: ClassVar[int] = ExitCode.INTERNAL
     kind: ClassVar[str] = "internal"
     receipt: Any = None
-    """What was done and spent before the error; None: nothing was sent."""
+    """What was done and spent before the error; None if nothing was sent."""
     judged: Any = None
     """What `xscore.judge` had judged before the error, as it would have returned it."""
 

@@ -305,7 +305,7 @@ def tracked_files(root: Path) -> tuple[str, ...]:
 
 
 def commit_named(root: Path, name: str) -> str:
-    """Return the full hash of the commit that a name stands for; empty: there is none."""
+    """Return the full hash of the commit that a name stands for; empty if there is none."""
     query = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return (run_git(root, *query) or "").strip()
 
@@ -316,7 +316,7 @@ def is_shallow(root: Path) -> bool:
 
 
 def merge_base(root: Path, first: str, second: str) -> str:
-    """Return the commit from which two commits parted; empty: there is none."""
+    """Return the commit from which two commits parted; empty if there is none."""
     return (run_git(root, "merge-base", first, second) or "").partition("\n")[0].strip()
 
 

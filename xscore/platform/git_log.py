@@ -46,7 +46,8 @@ class LogEntry(Struct, frozen=True, kw_only=True):
     hash: str
     parents: tuple[str, ...]
     at: int | None
-    """When it was committed, in Unix seconds, which may be negative; None: it is no real date."""
+    """When it was committed, in Unix seconds, which may be negative; None if it is no real
+    date."""
     author: str
     email: str
     message: str

@@ -37,7 +37,7 @@ class GlobList:
             self._rules.append((is_match, re.compile(pattern, re.DOTALL)))
 
     def verdict(self, path: str) -> bool | None:
-        """Return whether a path is matched; None: no glob is about it.
+        """Return whether a path is matched; None if no glob is about it.
 
         A folder's path ends with a slash.
         """

@@ -23,8 +23,8 @@ _TYPES = {
 
 
 def damage_by_odd_values() -> StoreDamaged | None:
-    """Return an error for the first odd value of the databases that this process has opened; None:
-    there is none, or they are encrypted."""
+    """Return an error for the first odd value of the databases that this process has opened;
+    None if there is none, or they are encrypted."""
     for path in opened_databases():
         if not path.is_file() or read_note(path) is not None:
             continue

@@ -132,9 +132,9 @@ def _holds_home(folder: Path) -> bool:
 def _store_place(root: Path, inside: Path | None) -> tuple[Path, bool]:
     """Return the folder of a root's store, and whether it cannot be written.
 
-    inside: where the store belongs; None: the root has no place that is its own. A store that is
-    there is used though it cannot be written. One that could not be made there is in the user's own
-    folder, never in the tree.
+    inside: where the store belongs; None if the root has no place that is its own. A store that
+    is there is used though it cannot be written. One that could not be made there is in the
+    user's own folder, never in the tree.
     """
     if inside is not None:
         exists = os.path.lexists(inside / STORE_FILE)

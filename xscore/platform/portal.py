@@ -34,7 +34,8 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended a call; what was paid for is kept."""
 
     receipt: Any
-    """What the interrupted call returned, such as an `Answer`; None: it had nothing to report."""
+    """What the interrupted call returned, such as an `Answer`; None if it had nothing to
+    report."""
 
     def __init__(self, receipt: object = None) -> None:
         super().__init__(

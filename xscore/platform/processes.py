@@ -58,7 +58,7 @@ def process_identity() -> str:
 
 
 def identity_parts(process: str) -> tuple[str, str, str, str]:
-    """Return pid, session, boot and place of an identity; empty: it lacks that part."""
+    """Return pid, session, boot and place of an identity; empty if it lacks that part."""
     parts = process.split(" ", 3)
     missing = 4 - len(parts)
     pid, session, boot, place = [*parts, *[""] * missing]

@@ -15,7 +15,7 @@ _GIVEN = re.compile(r"[A-Za-z0-9][\w.~+/-]{0,199}")
 
 
 def repository_name(origin: str) -> str:
-    """Return the name in an origin; empty: it has none.
+    """Return the name in an origin; empty if it has none.
 
     User, password and port are not part of it, nor is the way to get there (ssh, https).
     """

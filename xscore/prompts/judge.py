@@ -39,7 +39,7 @@ class PackEntry(NamedTuple):
     entity: str
     text: str
     purpose: str = ""
-    """What a model says that its file is for, on a line; empty: it is not shown."""
+    """What a model says that its file is for, on a line; empty if it is not shown."""
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:

@@ -150,7 +150,7 @@ class AnthropicProvider(WireProvider):
     def weaker(
         self, request: Request, capability: Capability, refusal: object
     ) -> Capability | None:
-        """Ask without the schema where this error object names it; None: it does not."""
+        """Ask without the schema where this error object names it; None if it does not."""
         message = None
         if isinstance(refusal, Mapping):
             message = refusal.get("message")

@@ -27,7 +27,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """Declared settings of one model family."""
 
     reasoning: str = ""
-    """Lowest effort the model takes, in the vendor's words; empty: the field is not sent."""
+    """Lowest effort the model takes, in the vendor's words; empty if the field is not sent."""
     reasoning_reserve: int = 0
     """Output tokens to reserve for reasoning at that effort, for each call."""
     temperature: float | None = None

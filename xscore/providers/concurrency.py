@@ -105,7 +105,7 @@ class AdaptiveConcurrency:
         """Whether the host has answered a call, be it with a 429."""
         self._refused_since: float | None = None
         self._closed_until: float | None = None
-        """When the gate may be probed; None: it is open. In the past: one call may probe."""
+        """When the gate may be probed; None if it is open. In the past: one call may probe."""
         self._final_error: ProviderError | None = None
         self._first_at: float | None = None
         self._history: deque[ConcurrencyStep] = deque(maxlen=MAX_HISTORY)

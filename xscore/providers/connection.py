@@ -139,7 +139,7 @@ class HostConnection:
         """Send a request to this path of the base URL, or to this URL, and yield a success with
         its body still unread.
 
-        data: the body, as aiohttp takes it; None: it has none.
+        data: the body, as aiohttp takes it; None if it has none.
         headers: beside those of every request; with a body, its `Content-Type`.
         Raises one of `caught`; HostRefused for every status that is not a success.
         """

@@ -288,7 +288,7 @@ def is_model_listed(model: str, listed: tuple[str, ...]) -> bool:
 
 
 def served_context(listing: Mapping[str, Any], model: str) -> int | None:
-    """Return the context that the host serves the model with; None: it does not tell."""
+    """Return the context that the host serves the model with; None if it does not tell."""
     return _lowest_count(_entry(listing, model), SERVED_FIELDS)
 
 

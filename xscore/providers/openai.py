@@ -152,8 +152,8 @@ class OpenAIProvider(WireProvider):
     def weaker(
         self, request: Request, capability: Capability, refusal: object
     ) -> Capability | None:
-        """Return what to try after this host refused with this error object; None: nothing can be
-        left out."""
+        """Return what to try after this host refused with this error object; None if nothing
+        can be left out."""
         named = _names_in(refusal)
         for name in ("max_completion_tokens", "temperature", *OPTIONAL_FIELDS):
             if name in named and name not in capability.without:

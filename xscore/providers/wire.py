@@ -65,7 +65,7 @@ class StreamReader:
         self.model: str = call.model
         """The model as the host names it, once it does."""
         self.finish: Finish | None = None
-        """How the reply ended; None: it has not yet."""
+        """How the reply ended; None if it has not yet."""
         self.usage: Usage | None = None
         """Usage that the host reports; None: it reports none, or none that makes sense."""
         self.counts_cached = False
@@ -124,7 +124,7 @@ class WireProvider(HostConnection):
     def weaker(
         self, request: Request, capability: Capability, refusal: object
     ) -> Capability | None:
-        """Return what to try after this error object; None: it names nothing that can be left
+        """Return what to try after this error object; None if it names nothing that can be left
         out."""
         raise NotImplementedError
 

@@ -78,7 +78,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     kept: float
     """Mean number of memories that the cuts keep."""
     error: float | None
-    """Mean distance between predicted and observed shares on cases not used; None: there were
+    """Mean distance between predicted and observed shares on cases not used; None if there were
     none."""
 
     def __post_init__(self) -> None:

@@ -180,7 +180,7 @@ class RateLimits(Struct, frozen=True):
         return self != RateLimits()
 
     def in_words(self) -> str:
-        """`500 requests, 200,000 tokens`: each limit that is known; empty: none is."""
+        """`500 requests, 200,000 tokens`: each limit that is known; empty if none is."""
         named = (
             (name.removesuffix("_per_minute").replace("_", " "), name)
             for name in self.__struct_fields__
@@ -238,7 +238,8 @@ class Capability(Struct, frozen=True, kw_only=True):
 
     @property
     def judge(self) -> str:
-        """The model whose judgments these are, as the host names it; empty: the one asked for."""
+        """The model whose judgments these are, as the host names it; empty: the one asked
+        for."""
         return "" if self.has_no_steady_name else self.answered_by
 
 

@@ -99,7 +99,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """How many of the candidates to judge have a score of this judge with another purpose of
     their file, or without one (`judge.purposes`)."""
     final: JudgeEstimate | None = None
-    """Estimate of a final round (`selection.final`); None: there is none."""
+    """Estimate of a final round (`selection.final`); None if there is none."""
 
     @property
     def cost_usd(self) -> Decimal | None:

@@ -105,7 +105,7 @@ class _JudgmentFields(NamedTuple):
     (`pipeline.joining`), and breaks ties. 0: the memory shares no word with the task, or the
     score is unknown."""
     draws: tuple[float, ...] = ()
-    """The two scores of which `score` is the mean; empty: it was judged once."""
+    """The two scores of which `score` is the mean; empty if it was judged once."""
 
 
 class Judgment(_JudgmentFields):

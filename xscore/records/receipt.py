@@ -67,8 +67,8 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`,
     `diff`, `recent`; and `purposes`, where memories were shown with what their files are for."""
     assumed_price: str = ""
-    """What was assumed of a host without a price list: `free` (a model server of this machine) or
-    `vendor` (a gateway, at the vendor's price); empty: nothing was."""
+    """What was assumed of a host without a price list: `free` (a model server of this machine)
+    or `vendor` (a gateway, at the vendor's price); empty if nothing was."""
 
 
 class ScoredBy(Struct, frozen=True, kw_only=True):
@@ -137,9 +137,9 @@ class Selected(Struct, frozen=True, kw_only=True):
     """Whether its text gives instructions to its judge, so that a model judged it in a prompt
     of its own; set for selected memories only."""
     draws: tuple[float, ...] = ()
-    """The two scores of which `raw_score` is the mean; empty: it was judged once."""
+    """The two scores of which `raw_score` is the mean; empty if it was judged once."""
     carried_from: str = ""
-    """The earlier turn under whose wording it was judged; empty: it was judged under this
+    """The earlier turn under whose wording it was judged; empty if it was judged under this
     wording."""
     placed_by: str = ""
     """The rule of its place: `threshold`, `min_keep` or `filled`; `folded`: it is placed behind
@@ -147,7 +147,7 @@ class Selected(Struct, frozen=True, kw_only=True):
     words: float = 0.0
     """What its words added to the log-odds of `raw_score`; 0: nothing."""
     joined_score: float | None = None
-    """`raw_score` after words were joined to it, before boosts; None: it is `raw_score`."""
+    """`raw_score` after words were joined to it, before boosts; None if it is `raw_score`."""
 
     @property
     def unboosted_score(self) -> float:
@@ -192,7 +192,7 @@ class FinalRound(Struct, frozen=True, kw_only=True):
     """Another judge's last look at what came first (`selection.final`)."""
 
     by: str = ""
-    """The model, `provider:model`; empty: there was none."""
+    """The model, `provider:model`; empty if there was none."""
     key: str = ""
     """Key of its judgments in the cache."""
     finalists: int = 0
@@ -217,7 +217,7 @@ class CarriedOver(Struct, frozen=True, kw_only=True):
 
     way: str = ""
     """How a follow-up was judged. `part`: the likely part under this wording; `all`: all was to
-    be judged; empty: it is not a follow-up."""
+    be judged; empty if it is not a follow-up."""
     because: str = ""
     left: int = 0
     """How many were carried only because a cap or the deadline came first; `continue` judges
@@ -230,7 +230,7 @@ class ReasonsAccount(Struct, frozen=True):
     """Where the reasons of a decision model's choice come from: such a model gives none itself."""
 
     by: str = ""
-    """`provider:model` of the chat model that was asked for reasons in this turn; empty: none
+    """`provider:model` of the chat model that was asked for reasons in this turn; empty if none
     was."""
     asked: int = 0
     given: int = 0
@@ -303,7 +303,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Most memories that may be selected."""
     judge: JudgeInfo
     primary: PrimaryInfo | None
-    """The answering model; None: none was usable."""
+    """The answering model; None if none was usable."""
     partial: bool
     """Whether candidates are unjudged, or files were left out of the index."""
     warnings: tuple[str, ...]
@@ -345,8 +345,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Changed files that the deadline left out of the index, so that no memory of them could be
     judged."""
     ranked_by: str = ""
-    """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty:
-    the judge did."""
+    """`lexical` where the judge could not be reached and the lexical judge ranked instead;
+    empty if the judge did."""
     judges: tuple[ScoredBy, ...] = ()
     """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old
     receipt."""

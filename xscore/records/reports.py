@@ -30,9 +30,10 @@ class Explanation(Struct, frozen=True, kw_only=True):
     rank: int | None
     words: str
     calibrated: str = ""
-    """What the score and the cut meant on past commits; empty: the judge was not calibrated."""
+    """What the score and the cut meant on past commits; empty if the judge was not
+    calibrated."""
     purpose: str = ""
-    """What a model says that its class, or else its file, is for; empty: none was asked
+    """What a model says that its class, or else its file, is for; empty if none was asked
     (`xscore batch purposes`)."""
 
 
@@ -40,9 +41,9 @@ class BackgroundStatus(Struct, frozen=True, kw_only=True):
     """The background process of a store."""
 
     pid: int | None = None
-    """Process id of the background process; None: none runs."""
+    """Process id of the background process; None if none runs."""
     doing: str = ""
-    """What it does now; empty: it waits for something to do."""
+    """What it does now; empty if it waits for something to do."""
     for_s: float = 0.0
     """Seconds since it began what it does."""
     watches: bool = False
@@ -80,7 +81,7 @@ class SliceLine(Struct, frozen=True):
     """The file with the strongest links within it."""
     files: int
     purpose: str = ""
-    """What a model says that the folder is for; empty: none was asked."""
+    """What a model says that the folder is for; empty if none was asked."""
 
 
 class SuggestedRepository(Struct, frozen=True):
@@ -136,7 +137,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     """Number of facts from sessions that wait for `xscore memory review`, without those of your
     own store."""
     hook_failure: HookFailure | None = None
-    """The failure of the latest hook of a coding agent; None: it did not fail."""
+    """The failure of the latest hook of a coding agent; None if it did not fail."""
     suggested: tuple[SuggestedRepository, ...] = ()
     """Other repositories that `--repo` could add to a turn."""
 
@@ -186,7 +187,7 @@ class ServerErasure(Struct, frozen=True, kw_only=True):
     """Number of judgments with their reasons that were removed, or of memories that a team was
     sent."""
     left: int | None = None
-    """How many were there when the server was asked again; None: it was not asked."""
+    """How many were there when the server was asked again; None if it was not asked."""
     problem: str = ""
     """Why the server erased nothing; empty if it did."""
     is_team: bool = False
@@ -275,7 +276,8 @@ _LIST_ENDS = {
 
 
 def list_exit_code(coverage: Coverage, ended: str) -> int:
-    """Return what a list of questions ends with. ended: why it ended early; empty: it did not."""
+    """Return what a list of questions ends with. ended: why it ended early; empty if it did
+    not."""
     early = _LIST_ENDS.get(ended)
     if early:
         return early

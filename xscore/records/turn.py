@@ -40,7 +40,7 @@ class ChangedFile(Struct, frozen=True, omit_defaults=True):
     lines: tuple[tuple[int, int], ...] = ()
     """First and last lines of the uncommitted edits; empty if there are none."""
     commit: CommitFacts | None = None
-    """The newest commit that touched it; None: that is not among the recent ones."""
+    """The newest commit that touched it; None if that is not among the recent ones."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -171,7 +171,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     persona: str = ""
     entries: tuple[SessionEntry, ...] = ()
     by: str = ""
-    """Who sent it to the team; empty: it was saved here."""
+    """Who sent it to the team; empty if it was saved here."""
     is_shared: bool = False
     """Whether it is sent to the team."""
 

@@ -55,7 +55,7 @@ class ReplyObject(NamedTuple):
     repaired: bool = False
     """The reply was not JSON as it stood."""
     damaged: str = ""
-    """The text that the object was repaired from; empty: it was intact."""
+    """The text that the object was repaired from; empty if it was intact."""
 
 
 def _without_thinking(text: str) -> str:
@@ -74,7 +74,7 @@ def _without_thinking(text: str) -> str:
 
 
 def find_object(text: str, *, scores: int) -> ReplyObject | None:
-    """Find the object of a reply, bare, in prose, or repaired; None: there is none.
+    """Find the object of a reply, bare, in prose, or repaired; None if there is none.
 
     scores: how many it should hold.
     """

@@ -59,8 +59,8 @@ class LexicalJudge:
         stale: ids of memories whose cited code has changed.
         tests_of: finds the tests of named memories; None: tests are known by the names of their
             files alone.
-        links: finds who calls whom among memories; None: nothing is known of that.
-        purposes: what a model says that files are for; None: nothing is known of that.
+        links: finds who calls whom among memories; None if nothing is known of that.
+        purposes: what a model says that files are for; None if nothing is known of that.
         """
         self.identity = identity
         self._vectors = vectors

@@ -264,8 +264,8 @@ def _in_frame(
 
 
 def traced_line(mentions: Mentions, path: str, first: int, last: int) -> int | None:
-    """Return the line of the innermost frame that points between these lines of a file; None: none
-    does."""
+    """Return the line of the innermost frame that points between these lines of a file; None if
+    none does."""
     enough = min(2, path.count("/") + 1)
     for frame in mentions.frames:
         if first <= frame.line <= last and _shared(path, frame.path) >= enough:

@@ -32,7 +32,7 @@ class MemoryPiece(NamedTuple):
     parts: int = 1
     """How many parts that memory has."""
     purpose: str = ""
-    """What a model says that its file is for; empty: it is shown without."""
+    """What a model says that its file is for; empty if it is shown without."""
 
     @property
     def is_part(self) -> bool:

@@ -301,7 +301,7 @@ def is_about_pool(
 ) -> bool:
     """Return whether a task is about something in a pool.
 
-    log_odds_here: of the learned judge; None: the pool has no code.
+    log_odds_here: of the learned judge; None if the pool has no code.
     """
     is_question = evidence.needed > 0
     if log_odds_here is None:

@@ -36,7 +36,7 @@ class CommitState(Struct, frozen=True, kw_only=True):
     """What the index of a worktree knows of its history."""
 
     head: str = ""
-    """The commit up to which it was read; empty: nothing was read."""
+    """The commit up to which it was read; empty if nothing was read."""
     limit: int = 0
     """How many commits were to be read."""
     left_out: dict[str, int] = {}

@@ -110,7 +110,7 @@ def load_tiers(
 
 
 def load_summary(connection: sqlite3.Connection, thread: str, text_hash: str) -> str | None:
-    """Return what a model wrote in place of a text; None: it was not asked."""
+    """Return what a model wrote in place of a text; None if it was not asked."""
     row = connection.execute(
         "SELECT text FROM turn_summary WHERE thread = ? AND hash = ?", (thread, text_hash)
     ).fetchone()

@@ -67,7 +67,7 @@ class StoredDocument(Struct, frozen=True, kw_only=True):
     fetched_at: float
     """Unix seconds."""
     record: FetchRecord | None = None
-    """Record of the fetch; None: the document was imported."""
+    """Record of the fetch; None if the document was imported."""
 
 
 def stored_documents(connection: sqlite3.Connection) -> list[StoredDocument]:
@@ -96,7 +96,7 @@ def passages_of(connection: sqlite3.Connection, places: Collection[str]) -> list
 
 
 def read_record(connection: sqlite3.Connection, place: str) -> FetchRecord | None:
-    """Return how the document at this place was fetched; None: it was not, or was imported.
+    """Return how the document at this place was fetched; None if it was not, or was imported.
 
     Raises StoreDamaged.
     """

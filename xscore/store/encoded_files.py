@@ -49,7 +49,7 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """The CRC of each name mentioned, sorted."""
     secrets_redacted: int = 0
     note: str = ""
-    """Why the grammar was not used, and what was done instead; empty: it was, or the language
+    """Why the grammar was not used, and what was done instead; empty if it was, or the language
     has none."""
     lacks_grammar: bool = False
     """Whether the language has a grammar that is not installed, or cannot be used."""

@@ -66,7 +66,7 @@ def save_state(connection: sqlite3.Connection, state: ExtractorState) -> None:
 
 
 def why_not(state: ExtractorState, *, now: float) -> str:
-    """Return why the model is not asked now; empty: it may be."""
+    """Return why the model is not asked now; empty if it may be."""
     if state.failures >= MOST_FAILURES and state.is_unreadable:
         return f"{state.model} gave {state.failures} replies in a row that cannot be read"
     # Whichever way a clock was set, a day has passed once.

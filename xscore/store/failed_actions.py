@@ -34,7 +34,7 @@ class FailedAction:
         self.key = key
         """Digest of the action's tool, its arguments and its folder."""
         self.kind = ""
-        """What commands of its kind share, such as `npm run`; empty: it has no such kind."""
+        """What commands of its kind share, such as `npm run`; empty if it has no such kind."""
         self.shown = ""
         """The command or the edited file, redacted and on one line."""
         self.error = ""
@@ -62,7 +62,7 @@ class FailedAction:
         self.denied: list[str] = []
         """Digests of the sessions in which it was denied."""
         self.memory = ""
-        """Id of the failure's memory; empty: none was made."""
+        """Id of the failure's memory; empty if none was made."""
 
     def add_step(self, step: str) -> None:
         """Note something that was done since it failed."""

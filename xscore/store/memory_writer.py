@@ -149,7 +149,8 @@ def make_memory(
         line numbers.
     allow_pii: keep personal data, which are otherwise redacted in configuration and in text not
         from files.
-    literals: what `redaction.find_literals` found in all these parts; None: they are searched.
+    literals: what `redaction.find_literals` found in all these parts; None if they are
+        searched.
     """
     is_code = parts.get("source") is MemorySource.INDEX
     is_code = is_code and parts["kind"] not in (Kind.CONFIG, Kind.COMMIT)
@@ -452,7 +453,7 @@ def write_memory(
 ) -> tuple[str, ...]:
     """Write a memory with its events; return the ids it supersedes. Call it inside a transaction.
 
-    before: the memory as it was; None: it is new.
+    before: the memory as it was; None if it is new.
     thread: its working session; None: unchanged.
     link: link it to the code it names; bulk writers link later, all at once (those for which
         `needs_linking`).

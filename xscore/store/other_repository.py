@@ -75,7 +75,7 @@ class OtherRepository:
 
     @property
     def plain_store(self) -> Path | None:
-        """Its database, if that can be attached to another; None: it is encrypted."""
+        """Its database, if that can be attached to another; None if it is encrypted."""
         is_encrypted = sqlite_drivers.read_note(self.root.store_file) is not None
         return None if is_encrypted else self.root.store_file
 

@@ -97,7 +97,7 @@ class LayerColumns(NamedTuple):
     updated_at: Sequence[float]
     term_sizes: Sequence[int]
     inferred: Sequence[int]
-    """Flags of inferred memories; empty: there are none."""
+    """Flags of inferred memories; empty if there are none."""
     terms: bytes
 
 

@@ -89,7 +89,7 @@ class Purpose(Struct, frozen=True, kw_only=True):
     key: PurposeKey
     path: str
     line: str
-    """The purpose; empty: the source did not support what the model wrote."""
+    """The purpose; empty if the source did not support what the model wrote."""
     writer: str
     """The model that wrote it, `provider:model`."""
 

@@ -233,7 +233,7 @@ class _Reading(Struct, frozen=True, dict=True):
     text: str
     whole_text: str = ""
     cut_out: re.Pattern[str] | None = None
-    """Pattern of what was cut out; None: nothing was."""
+    """Pattern of what was cut out; None if nothing was."""
     has_names: bool = True
     """Whether words that name a secret count, too; over a line's end only the form of a secret
     does."""

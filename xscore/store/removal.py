@@ -73,7 +73,8 @@ def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
 
 
 def team_server(connection: sqlite3.Connection) -> str:
-    """Return the name of the server that memories of this store were sent to; empty: none were."""
+    """Return the name of the server that memories of this store were sent to; empty if none
+    were."""
     return read_meta(connection, _TEAM_SERVER)
 
 

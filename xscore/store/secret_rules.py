@@ -81,7 +81,7 @@ class ProviderKey(Struct, frozen=True):
     before: str = ""
     """Pattern of one of these characters."""
     glued: str = ""
-    """Pattern of what follows a mark directly after a letter or digit; empty: no key is found
+    """Pattern of what follows a mark directly after a letter or digit; empty if no key is found
     there."""
 
     def shapes(self) -> tuple[Shape, ...]:

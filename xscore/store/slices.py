@@ -54,7 +54,7 @@ class Slice(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     """Files of the slice: the hub first, then by the strength of their links."""
     purpose: str = ""
-    """What a model says that the folder is for; empty: none was asked."""
+    """What a model says that the folder is for; empty if none was asked."""
 
     @property
     def name(self) -> str:

@@ -300,7 +300,7 @@ def _terms_of_words(words: Iterable[str]) -> Iterator[int]:
 
 @lru_cache(maxsize=1 << 15)
 def _read_part(part: str) -> tuple[str, int | None]:
-    """Return the stem of one part of a word, and its term; None: it says nothing."""
+    """Return the stem of one part of a word, and its term; None if it says nothing."""
     word = part.lower()
     stemmed = stem(word)
     return stemmed, _hash(stemmed) if len(word) > 1 and word not in STOPWORDS else None
@@ -368,8 +368,8 @@ def _mark_alias(marks: dict[int, int], alias: str) -> None:
 
 
 def phrase_hash(words: Iterable[str]) -> int | None:
-    """Return the term of words that stand together, which is that of an identifier made of them;
-    None: they have no letter and no digit."""
+    """Return the term of words that stand together, which is that of an identifier made of
+    them; None if they have no letter and no digit."""
     parts: list[str] = []
     for word in words:
         parts += [part.lower() for part in _parts(word)]

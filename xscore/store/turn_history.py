@@ -346,7 +346,7 @@ class RunningTurn(NamedTuple):
 
 
 def running_turn(connection: sqlite3.Connection, turn_id: str) -> RunningTurn | None:
-    """Return who works on a turn; None: it does not run."""
+    """Return who works on a turn; None if it does not run."""
     row = connection.execute(
         "SELECT context FROM turn WHERE id = ? AND state = 'running'", (turn_id,)
     ).fetchone()
@@ -358,8 +358,8 @@ def running_turn(connection: sqlite3.Connection, turn_id: str) -> RunningTurn | 
 
 
 def latest_judge(connection: sqlite3.Connection) -> str:
-    """Name the model (`provider:model`) whose judgments the latest finished turn rests on; empty:
-    there is none."""
+    """Name the model (`provider:model`) whose judgments the latest finished turn rests on;
+    empty if there is none."""
     row = connection.execute(
         "SELECT turn_figures.judge FROM turn_figures JOIN turn ON turn.id = turn_id WHERE is_model"
         " = 1 AND judged + cached + carried > 0 ORDER BY started_at DESC, turn_id LIMIT 1"

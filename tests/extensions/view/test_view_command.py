@@ -106,7 +106,7 @@ def test_the_browser_is_given_a_file_that_only_its_user_reads(tmp_path: Path) ->
 
 
 def _running_turn(link: str) -> str:
-    """Return the id of the turn that runs; empty: there is none yet."""
+    """Return the id of the turn that runs; empty if there is none yet."""
     running = re.search(
         r'turn/(t_[0-9a-f]+)".*?<em class="state running">', asked(link)[1], re.DOTALL
     )

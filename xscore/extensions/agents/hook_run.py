@@ -88,8 +88,8 @@ def answer_hook(
     *,
     data: bytes = b"",
 ) -> int:
-    """Run a hook, whatever happens in it; return the exit code. overrides and names: those of the
-    command's flags. data: the agent's message; empty: it is read here."""
+    """Run a hook, whatever happens in it; return the exit code. overrides and names: those of
+    the command's flags. data: the agent's message; empty if it is read here."""
     run = _HookRun(event, client, overrides or {}, names or {}, data)
     error = _error_of(run.answer)
     run.watchdog.stop()

@@ -111,7 +111,7 @@ class Ending:
 
 
 def read_hook_input() -> bytes | None:
-    """Read one JSON object from standard input, whose end some agents leave open; None: it is
+    """Read one JSON object from standard input, whose end some agents leave open; None if it is
     longer than a message may be."""
     content = bytearray()
     while chunk := os.read(0, _CHUNK):

@@ -175,8 +175,8 @@ class _AskListRun(Struct):
         return sum(bool(question.pool.misses) for question in questions) > 1
 
     async def _share(self, questions: Sequence[PreparedQuestion]) -> SharedPackJudge | None:
-        """Judge what these questions can share; None: the host cannot be asked so, and each is
-        asked alone."""
+        """Judge what these questions can share; None if the host cannot be asked so, and each
+        is asked alone."""
         parts = self.turns.parts_within_cap()
         assert self.options.started is not None
         deadline = Deadline.of(self.options.started, parts.settings.budget.deadline_s)

@@ -67,7 +67,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         return cls(job=job, caps=caps, prices=PriceList(settings.provider.price))
 
     def tightest_cap(self, connection: Connection, *, now: float) -> CapLeft | None:
-        """Return the cap with the least room; None: there is none. Raises StoreDamaged."""
+        """Return the cap with the least room; None if there is none. Raises StoreDamaged."""
         caps = spending.cap_status(connection, self.caps, now=now, turn_id=self.job.id)
         return min(caps, key=lambda cap: cap.left_usd, default=None)
 

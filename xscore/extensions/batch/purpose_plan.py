@@ -60,7 +60,7 @@ class PurposePlan(Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     batch_usd: Decimal | None
-    """Cost as a batch; None: the model has no Batch price."""
+    """Cost as a batch; None if the model has no Batch price."""
     live_usd: Decimal | None
     prompts: tuple[PackPrompt, ...] = ()
 

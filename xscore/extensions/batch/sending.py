@@ -412,8 +412,8 @@ class BatchSender:
         return filled
 
     def _mark(self, filled: BatchInput, number: int, mark: str) -> Batch | None:
-        """Record a batch and reserve its dollars, in one transaction; None: there is nothing to
-        send."""
+        """Record a batch and reserve its dollars, in one transaction; None if there is nothing
+        to send."""
         context = self.context
         with context.transaction() as connection:
             batch_rows.lose_requests(

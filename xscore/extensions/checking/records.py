@@ -42,7 +42,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     files: tuple[FileChange, ...]
     base: str = ""
-    """The commit that it is made upon, from which history is read; empty: there is no git."""
+    """The commit that it is made upon, from which history is read; empty if there is no git."""
     messages: tuple[str, ...] = ()
     """Messages of the commits that it consists of."""
     left_out: int = 0
@@ -100,7 +100,7 @@ class ModelVerdict(Struct, frozen=True, kw_only=True):
     likely: tuple[Finding, ...] = ()
     """What is missing, best first."""
     judge: str = ""
-    """The model that judged; empty: nothing was judged."""
+    """The model that judged; empty if nothing was judged."""
     shown: frozenset[str] = frozenset()
     """The files whose memories the judge was shown."""
     turn_id: str = ""
@@ -137,9 +137,9 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     commits_read: int = 0
     """Past commits that were learned from."""
     judge: str = ""
-    """The model that judged; empty: none did."""
+    """The model that judged; empty if none did."""
     turn_id: str = ""
-    """Id of the turn in the history and the ledger; empty: nothing was judged."""
+    """Id of the turn in the history and the ledger; empty if nothing was judged."""
     cost_usd: Decimal | None = Decimal(0)
     """Dollars spent; None: unpriced."""
     is_interrupted: bool = False

@@ -115,7 +115,7 @@ def compress_session(
 
     budget: in tokens; 0: half of the context, if the session is due.
     now: Unix seconds.
-    summarize: has a model summarize what is in Bulks; None: no call is made.
+    summarize: has a model summarize what is in Bulks; None if no call is made.
 
     Raises StoreError.
     """

@@ -166,8 +166,8 @@ def _tail_lines(stream: BinaryIO) -> Iterator[SessionLine]:
 def find_log(root: RepositoryRoot, folders: AgentFolders, named: str) -> SessionLog:
     """Return the log that the user means.
 
-    named: a file, or the start of a log's name, as agents name it by the session; empty: the log of
-        this repository that was written last.
+    named: a file, or the start of a log's name, as agents name it by the session; empty: the
+        log of this repository that was written last.
 
     Raises UsageError, NothingMatched.
     """

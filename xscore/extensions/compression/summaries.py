@@ -74,7 +74,7 @@ class WrittenSummaries(Struct, frozen=True):
     """Summaries in the order of the turns."""
     calls: int = 0
     cost_usd: Decimal | None = Decimal(0)
-    """Dollars spent; None: the model has no known price."""
+    """Dollars spent; None if the model has no known price."""
     problem: str = ""
     """Why summarizing ended early."""
 
@@ -193,7 +193,7 @@ class _Writing:
                 room -= summary_tokens(summary)
 
     async def _summary_of(self, block: SummaryBlock) -> str | None:
-        """Return what is kept of a block, or have it written; None: no call is left."""
+        """Return what is kept of a block, or have it written; None if no call is left."""
         connection = self._store.connection
         name = digest("turn summary", PROMPT_VERSION, str(self._spec), block.source)
         stored = load_summary(connection, self._thread, name)

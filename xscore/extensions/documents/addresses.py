@@ -55,7 +55,7 @@ Network = IPv4Network | IPv6Network
 
 
 def why_refused(text: str, *, may_be_private: bool) -> str:
-    """Return why nothing may be fetched from an address; empty: it may.
+    """Return why nothing may be fetched from an address; empty if it may.
 
     may_be_private: the user named the host as one inside their own network.
     """

@@ -90,7 +90,7 @@ def _expanded(name: str) -> Path:
 
 
 def _relative(path: Path, folder: Path) -> str | None:
-    """Return the path below a folder; None: it is elsewhere."""
+    """Return the path below a folder; None if it is elsewhere."""
     for above in (folder, folder.resolve()):
         if path.is_relative_to(above):
             return str(path.relative_to(above))

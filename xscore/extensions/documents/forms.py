@@ -27,7 +27,7 @@ _TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
 
 
 def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm | None:
-    """Return the form of a document; None: it cannot be read.
+    """Return the form of a document; None if it cannot be read.
 
     name: of the file, or the path of the address.
     content_type: as a host gave it.
@@ -54,7 +54,7 @@ def is_unmarked_utf_16(data: bytes) -> bool:
 
 
 def charset_of(content_type: str) -> str:
-    """Return the encoding that a host names for a text; empty: it names none."""
+    """Return the encoding that a host names for a text; empty if it names none."""
     match = _CHARSET.search(content_type)
     return match[1] if match else ""
 

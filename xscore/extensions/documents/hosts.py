@@ -97,7 +97,7 @@ def _requested_host(parts: SplitResult) -> str:
 
 
 def _requested_name(host: str) -> str:
-    """Return a host as it is asked for, in ASCII; empty: it cannot be."""
+    """Return a host as it is asked for, in ASCII; empty if it cannot be."""
     # aiohttp calls the name that this returns.
     try:
         return (URL.build(scheme=SCHEME, host=host.lower()).raw_host or "").lower()

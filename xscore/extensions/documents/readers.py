@@ -190,7 +190,7 @@ def _html_data(job: ReadingJob) -> bytes:
 
 
 def _charset_of_page(data: bytes) -> str:
-    """Return the encoding that a page says it has; empty: it says none that can be true."""
+    """Return the encoding that a page says it has; empty if it says none that can be true."""
     named = _META_CHARSET.search(data[:_META_BYTES])
     name = ""
     if named:
@@ -202,7 +202,8 @@ def _charset_of_page(data: bytes) -> str:
 
 
 def _decoded_as(data: bytes, charset: str) -> str | None:
-    """Return a text in a named encoding; None: there is none of that name, or it is another."""
+    """Return a text in a named encoding; None if there is none of that name, or it is
+    another."""
     try:
         return data.decode(charset) if charset else None
     except (LookupError, ValueError):

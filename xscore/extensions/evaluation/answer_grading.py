@@ -108,7 +108,8 @@ def _fenced(answer: str) -> str:
 
 
 def _read(text: str) -> _Reply | None:
-    """Return the first JSON object of a reply that says which is better; None: there is none."""
+    """Return the first JSON object of a reply that says which is better; None if there is
+    none."""
     start = text.find("{")
     end = text.rfind("}")
     with suppress(msgspec.DecodeError, ValueError):

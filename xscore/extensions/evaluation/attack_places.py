@@ -134,7 +134,7 @@ def _host(root: Path, place: Place, candidate: Candidate) -> Host | None:
 
 
 def write_into(host: Host, words: str) -> str | None:
-    """Return the file of a host with these words in its place; None: it has no such place."""
+    """Return the file of a host with these words in its place; None if it has no such place."""
     lines = host.text.splitlines()
     if not 0 < host.start_line <= host.end_line <= len(lines):
         return None
@@ -176,7 +176,7 @@ def _in_code(host: Host, lines: Sequence[str], words: str) -> str | None:
 
 
 def _code_line(host: Host, words: str) -> str:
-    """Return the words as a line of the host's language; empty: it has no such line."""
+    """Return the words as a line of the host's language; empty if it has no such line."""
     if host.place is Place.STRING:
         form = _STRING_OF_LANGUAGE.get(host.language, "")
         return form.replace("{}", json.dumps(words, ensure_ascii=False))

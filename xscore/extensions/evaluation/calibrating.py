@@ -52,7 +52,7 @@ class CaseCollector(Struct):
     """Names that the host gave the model in its replies."""
 
     judge: JudgeDescription | None = None
-    """The judge under the name by which its host answered; None: no case was judged."""
+    """The judge under the name by which its host answered; None if no case was judged."""
 
     def __call__(self, parts: PipelineParts, asked_case: AskedCase) -> None:
         """Score one case under every weight."""
@@ -220,8 +220,8 @@ def check_calibration(
 ) -> Calibration:
     """Return the calibration of this judge.
 
-    answered_as: names that its host gave the model just now; empty: it was not asked.
-    Raises UsageError if it was never calibrated, GateFailed if another model answers now.
+    answered_as: names that its host gave the model just now; empty if it was not asked. Raises
+    UsageError if it was never calibrated, GateFailed if another model answers now.
     """
     name = str(judge.spec)
     of_judge = [calibration for calibration in calibrations if calibration.asked == name]

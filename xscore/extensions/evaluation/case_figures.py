@@ -73,7 +73,7 @@ class MeasuredCase(Struct, frozen=True, kw_only=True):
     id: str
     repository: str
     figures: CaseFigures | None
-    """Figures of the case; None: it has no gold."""
+    """Figures of the case; None if it has no gold."""
     kept: int
     best_score: float
 

@@ -184,7 +184,7 @@ def _screen(commit: HistoryCommit, rules: AdmissionRules) -> "_Candidate | NoCas
 
 
 def _reason_of_files(sources: Sequence[CommittedFile]) -> NoCaseReason | None:
-    """Return why a change of these files is not a case; None: it may be one."""
+    """Return why a change of these files is not a case; None if it may be one."""
     statuses = {change.status for change in sources}
     if statuses - {"M", "A"}:
         return NoCaseReason.MOVED

@@ -118,7 +118,7 @@ class CasePlaces(Struct, frozen=True):
             add_spending(connection, caps, usd, turn_id=turn_id, day=day)
 
     def cap_left(self) -> Decimal | None:
-        """Return what the caps of this repository leave for the run; None: there is none."""
+        """Return what the caps of this repository leave for the run; None if there is none."""
         caps = list_caps_left(self.base)
         return min((cap.left_usd for cap in caps), default=None)
 

@@ -56,7 +56,7 @@ class ProbedTurn(Struct, frozen=True, kw_only=True):
     kept: tuple[ProbedMemory, ...]
     coverage: Coverage
     answer: str | None
-    """The answer; None: none was asked for, or there is none."""
+    """The answer; None if none was asked for, or there is none."""
     cost_usd: Decimal | None
     """Dollars spent; None: unpriced."""
     seconds: float
@@ -73,7 +73,7 @@ class ProbedTask(Struct, frozen=True, kw_only=True):
     with_part: ProbedTurn
     without_part: ProbedTurn
     grade: Grade | None = None
-    """What the model says of the two answers; None: it did not compare them."""
+    """What the model says of the two answers; None if it did not compare them."""
 
     @property
     def only_with(self) -> tuple[ProbedMemory, ...]:

@@ -84,7 +84,7 @@ class PairedDifference(Struct, frozen=True, kw_only=True):
 
 
 def paired_difference(pairs: Sequence[PairedFigure]) -> PairedDifference | None:
-    """Compare B with A; None: there is no pair."""
+    """Compare B with A; None if there is no pair."""
     if not pairs:
         return None
     differences = [pair.b - pair.a for pair in pairs]

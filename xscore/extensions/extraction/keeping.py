@@ -95,7 +95,8 @@ def keep_facts(
 
 
 def _connection_of_user(store: Store, session_facts: SessionFacts) -> Connection | None:
-    """Return the user's own store, which is created only for a preference; None: there is none."""
+    """Return the user's own store, which is created only for a preference; None if there is
+    none."""
     if store.user_data_dir is None:
         return None
     is_needed = any(said_fact.kind is Kind.PREFERENCE for said_fact in session_facts.kept)

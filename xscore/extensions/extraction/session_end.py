@@ -64,7 +64,7 @@ class ReadSession(Struct, frozen=True, kw_only=True):
     exchanges: int
     kept: KeptFacts
     by_model: KeptFacts | None = None
-    """Facts that the model gave; None: it was not asked, or gave nothing that can be read."""
+    """Facts that the model gave; None if it was not asked, or gave nothing that can be read."""
     problem: str = ""
     """Why the model was not asked, or why its answer is no use."""
 

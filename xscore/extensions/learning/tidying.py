@@ -28,7 +28,8 @@ def is_due(connection: sqlite3.Connection, *, now: float) -> bool:
 
 
 def tidy(store: Store, settings: MemorySettings, *, now: float) -> Consolidation | None:
-    """Consolidate all layers if that is due and the machine is idle; None: it is not the time.
+    """Consolidate all layers if that is due and the machine is idle; None if it is not the
+    time.
 
     now: Unix seconds. Raises StoreError.
     """

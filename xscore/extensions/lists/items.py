@@ -63,7 +63,7 @@ class Item(NamedTuple):
 
     id: Any
     text: str | None
-    """Text of the item; None: there is nothing to judge."""
+    """Text of the item; None if there is nothing to judge."""
 
 
 class ItemForm(NamedTuple):

@@ -110,7 +110,7 @@ def cuts_by_kind(page: TurnPage) -> tuple[KindsCut, ...]:
 
 
 def describe_scope(page: TurnPage) -> str:
-    """Say what the turn was narrowed to; empty: it looked at everything."""
+    """Say what the turn was narrowed to; empty if it looked at everything."""
     if page.receipt is None:
         return ""
     scope = page.receipt.scope

@@ -26,7 +26,7 @@ class MapMemory(NamedTuple):
     language: str
     tokens: int
     score: float | None
-    """Final score, 0..1; None: no judgment of the memory as it is now is stored."""
+    """Final score, 0..1; None if no judgment of the memory as it is now is stored."""
     raw_score: float | None
     """The judge's score, before boosts."""
     reason: str
@@ -46,7 +46,7 @@ class ListedMemory(Struct, frozen=True, kw_only=True):
 
     memory: Selected
     text: str
-    """The text as it is in the store now; empty: it is gone, or is one of the user's own."""
+    """The text as it is in the store now; empty if it is gone, or is one of the user's own."""
     lines_left_out: int = 0
     sentence: str
     """What `explain` says about the memory."""
@@ -81,7 +81,7 @@ class TurnPage(Struct, frozen=True, kw_only=True):
     task: str
     errors: str
     receipt: Answer | None
-    """The receipt; None: the turn runs, failed or was killed."""
+    """The receipt; None if the turn runs, failed or was killed."""
     memories: tuple[MapMemory, ...]
     """All candidates, by path and line."""
     links: tuple[MapLink, ...]
@@ -93,7 +93,7 @@ class TurnPage(Struct, frozen=True, kw_only=True):
     """How the scores of the best memories came about, by place."""
     calls: tuple[CallRecord, ...]
     thread: tuple[ThreadTurn, ...]
-    """Turns of the session, oldest first; empty: the turn is alone."""
+    """Turns of the session, oldest first; empty if the turn is alone."""
     notes: tuple[str, ...]
     """What this page cannot show, a sentence each."""
     made_at: float

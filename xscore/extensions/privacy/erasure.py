@@ -90,7 +90,7 @@ class _Plans(Struct, frozen=True):
 
     repository: _StorePlan
     user: _StorePlan | None
-    """What goes from the user's own store; None: it stays closed."""
+    """What goes from the user's own store; None if it stays closed."""
     takes_observations: bool
     """Whether everything that projects noted in the user's store goes as well."""
     observed: tuple[str, ...]

@@ -48,7 +48,7 @@ class RebuiltStore(Struct, frozen=True):
     """The result of a rebuild."""
 
     set_aside_at: Path | None
-    """Where the old store is now; None: there was none."""
+    """Where the old store is now; None if there was none."""
     salvaged: SalvageReport | None
     """What was copied; None: nothing, because the old store was not known to be this user's."""
     left_out_journal: bool = False
@@ -119,8 +119,8 @@ def _rebuild(
 def set_store_aside(
     path: Path, *, keep_note: bool = False, folder: Path | None = None
 ) -> Path | None:
-    """Move a database into a numbered folder beside it, or into `folder`; None: there was nothing
-    to move.
+    """Move a database into a numbered folder beside it, or into `folder`; None if there was
+    nothing to move.
 
     keep_note: leave the note that it is encrypted, so that the next store is encrypted too.
     """

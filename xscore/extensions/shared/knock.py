@@ -87,7 +87,7 @@ class RunningKnock:
         self._url = url
         self._timeout_s = timeout_s
         self.answer_s: float | None = None
-        """Seconds that the answer took; None: there is none yet."""
+        """Seconds that the answer took; None if there is none yet."""
         self._answer: Future[SharedUnavailable | None] = start_in_thread(
             self._knock, name="xscore-knock"
         )
@@ -116,7 +116,7 @@ class RunningKnock:
             raise problem
 
     async def problem(self, *, at_most_s: float | None = None) -> SharedUnavailable | None:
-        """Return why the server is not there; None: it is.
+        """Return why the server is not there; None if it is.
 
         at_most_s: waits until so long after it began. None: a little longer than the knock has,
             since the system may take its time to look up a name.
@@ -160,7 +160,7 @@ class ServerKnock:
 
     @property
     def answer_s(self) -> float | None:
-        """How long the server took for its sign of life; None: it has shown none."""
+        """How long the server took for its sign of life; None if it has shown none."""
         return self._running.answer_s if self._running is not None else None
 
     async def wait(self, at_most_s: float | None = None) -> None:

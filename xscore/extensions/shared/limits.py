@@ -128,8 +128,8 @@ class _ServerBackend(Struct):
     async def _reserve(
         self, reservation: Reservation, usd: Decimal, ahead: int
     ) -> Decimal | None:
-        """Ask for this call and `ahead` more; return what the cap has room for after it; None: the
-        server is away."""
+        """Ask for this call and `ahead` more; return what the cap has room for after it; None
+        if the server is away."""
         held = reservation.lent + usd * (1 + ahead)
         spent = reservation.spent
         name = reservation.name

@@ -49,7 +49,7 @@ class OutageMemory:
         self._read = _read_outage(connection, key)
 
     def problem(self) -> str:
-        """Return why the server was away a short while ago; empty: it was not."""
+        """Return why the server was away a short while ago; empty if it was not."""
         outage = self._read
         if outage is None or outage.server != self._server:
             return ""

@@ -47,7 +47,7 @@ class ServerPatience:
         self._usual_s = _read(connection, server)
 
     def wait_s(self) -> float | None:
-        """Return how long to wait; None: it has never answered this store."""
+        """Return how long to wait; None if it has never answered this store."""
         if self._usual_s is None:
             return None
         most_s = self._usual_s + MOST_BEYOND_S

@@ -20,7 +20,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     """The fields of a posted form; of several with one name the last."""
 
     def first(self, name: str) -> str:
-        """Return the first value of a query field; empty: there is none."""
+        """Return the first value of a query field; empty if there is none."""
         return self.query.get(name, ("",))[0]
 
 

@@ -24,7 +24,7 @@ PS_S = 5.0
 
 
 def why_not_stoppable(running: RunningTurn) -> str:
-    """Say why a turn cannot be stopped from here; empty: it can."""
+    """Say why a turn cannot be stopped from here; empty if it can."""
     if running.command not in COMMANDS:
         return f"it was asked by {running.command or 'another program'}: stop it there"
     pid, session, _, place = identity_parts(running.process)

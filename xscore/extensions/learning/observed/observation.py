@@ -99,7 +99,7 @@ def look_at_files(
     *,
     goes_on: Callable[[int], bool] = lambda _changed: True,
 ) -> FileFindings | None:
-    """Look at the files that changed since the last time; None: it is left to a later run.
+    """Look at the files that changed since the last time; None if it is left to a later run.
 
     goes_on: whether this many changed files may be looked at now.
     Raises StoreError, StoreDamaged.

@@ -45,7 +45,7 @@ class RunCommand(Struct, frozen=True, array_like=True):
     at: SourceLine
     source: CommandSource
     recipe: str = ""
-    """What a target runs; empty: it is the command itself."""
+    """What a target runs; empty if it is the command itself."""
 
 
 _BY_NAME: dict[CommandPurpose, str] = {

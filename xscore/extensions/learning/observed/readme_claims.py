@@ -123,7 +123,7 @@ def _commands_in(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _why_not(command: str, project: _Project) -> str:
-    """Return why a command cannot work here; empty: it may."""
+    """Return why a command cannot work here; empty if it may."""
     declared = project.declared
     target = _MAKE.match(command)
     if target and not declared.has_open_makefile:

@@ -55,7 +55,7 @@ class StackPart(Struct, frozen=True):
     manifest: SourceLine | None = None
     """The line that names it; None: only imports show it."""
     folder: str = ""
-    """Folder in which it is another choice than the project's main one; empty: it is the main
+    """Folder in which it is another choice than the project's main one; empty if it is the main
     one."""
 
     @property

@@ -171,7 +171,7 @@ def not_prepared(address: TeamAddress) -> SharedUnavailable:
 
 
 def first_value(connection: "psycopg.Connection[Any]", query: str) -> Any:
-    """Return the first column of a query's first row; None: there is no row."""
+    """Return the first column of a query's first row; None if there is no row."""
     row = connection.execute(query.encode()).fetchone()
     return row[0] if row else None
 

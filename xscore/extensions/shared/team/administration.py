@@ -47,7 +47,7 @@ class TeamMember(Struct, frozen=True, kw_only=True):
     member: str
     """Digest of the member; the server vouches for it."""
     by: str
-    """The member's name for itself; empty: it cannot be read."""
+    """The member's name for itself; empty if it cannot be read."""
     shares: int
     behind: int
     """Number of entries that the member has not pulled yet."""

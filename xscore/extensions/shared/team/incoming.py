@@ -114,7 +114,7 @@ def apply_incoming(
 def _memory_of(
     store: Store, identifier: str, entry: Incoming, *, kinds: Sequence[str], now: float
 ) -> tuple[Memory | None, tuple[Citation, ...]]:
-    """Return the memory of an entry with its citations; None: there is to be none."""
+    """Return the memory of an entry with its citations; None if there is to be none."""
     shared = entry.memory
     if shared is None or shared.memory.kind not in kinds:
         return None, ()

@@ -72,7 +72,7 @@ class Membership(Struct, frozen=True, kw_only=True):
 
 
 def read_membership(connection: sqlite3.Connection) -> Membership | None:
-    """Return how the store takes part; None: it does not. Raises StoreDamaged."""
+    """Return how the store takes part; None if it does not. Raises StoreDamaged."""
     text = read_meta(connection, MEMBERSHIP)
     if not text:
         return None

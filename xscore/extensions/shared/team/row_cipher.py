@@ -21,7 +21,7 @@ class RowCipher:
         return self._cipher.encrypt(nonce, text, bound)
 
     def decrypt(self, nonce: bytes, content: bytes, bound: bytes) -> bytes | None:
-        """Return the text; None: it was changed, or is bound to something else."""
+        """Return the text; None if it was changed, or is bound to something else."""
         try:
             return self._cipher.decrypt(nonce, content, bound)
         except (InvalidTag, ValueError):

@@ -56,7 +56,7 @@ class TeamSyncRequest(Struct, frozen=True, kw_only=True):
     is_first: bool
     """Whether this store was never synchronized."""
     outgoing: Outgoing | None
-    """What to send; None: nothing was stated since the last sync, or the user only reads."""
+    """What to send; None if nothing was stated since the last sync, or the user only reads."""
 
 
 class SentEntries(Struct, frozen=True, kw_only=True):

@@ -73,8 +73,8 @@ class ServerGreeting(Struct, frozen=True):
     organisation: str
     member: str
     epoch: str
-    """Epoch of the project, which is another one after the server was recreated; empty: nothing
-    is shared yet."""
+    """Epoch of the project, which is another one after the server was recreated; empty if
+    nothing is shared yet."""
     version: int
 
 
@@ -86,7 +86,7 @@ class ServerEntry(Struct, frozen=True):
     kind: str
     version: int
     content: bytes | None
-    """Encrypted content; None: the entry was erased."""
+    """Encrypted content; None if the entry was erased."""
 
 
 class NewEntry(Struct, frozen=True):
