@@ -153,9 +153,9 @@ def _fill(
 ) -> None:
     """Fill with code, and with few tests, documents and text unless the task is about them or there
     is not code."""
-    others = sum(is_other_kind(ranked.candidate, subjects) for ranked in places.taken)
+    other_count = sum(is_other_kind(ranked.candidate, subjects) for ranked in places.taken)
     # What passed of other kinds takes at most its share of the places that are filled up to.
-    counted = len(places.taken) - others + min(others, rules.other_kinds)
+    counted = len(places.taken) - other_count + min(other_count, rules.other_kinds)
     least_of_others = rules.other_kinds_share * _best_score(places.taken, near)
     has_code = any(
         ranked.candidate.kind in PRODUCT_CODE_KINDS for ranked in (*places.taken, *near)
@@ -173,7 +173,7 @@ def _fill(
         if counted >= rules.target_places or len(places.taken) >= room:
             return
         is_other = has_code and is_other_kind(candidate, subjects)
-        if is_other and (others >= rules.other_kinds or ranked.score < least_of_others):
+        if is_other and (other_count >= rules.other_kinds or ranked.score < least_of_others):
             continue
         # One window of a file says where to look.
         if candidate.kind in _WINDOWED and _file_of(candidate) in files:
@@ -183,7 +183,7 @@ def _fill(
         places.take(ranked)
         places.filled.append(ranked)
         files.add(_file_of(candidate))
-        others += is_other
+        other_count += is_other
         counted += 1
 
 

@@ -188,8 +188,8 @@ def _chosen_rows(
     not_code = {
         row: amount for row, amount in evidence.amounts_here.items() if row not in of_code
     }
-    others = _best(not_code, OTHERS)
-    rows = list(dict.fromkeys([*by_evidence, *by_plain, *others]))
+    best_others = _best(not_code, OTHERS)
+    rows = list(dict.fromkeys([*by_evidence, *by_plain, *best_others]))
     return rows, _ranks(by_evidence, evidence.amounts), _ranks(by_plain, evidence.plain)
 
 
