@@ -88,7 +88,7 @@ WEAK_COMMIT = ranked(40, Kind.COMMIT, score=0.1)
 
 
 @pytest.mark.parametrize(
-    ("task", "other", "stays"),
+    ("task", "neighbour", "stays"),
     [
         ("Fix the rounding", ranked(30, Kind.FUNCTION), False),
         ("Why is it rounded?", ranked(30, Kind.FUNCTION), True),
@@ -98,10 +98,10 @@ WEAK_COMMIT = ranked(40, Kind.COMMIT, score=0.1)
     ],
 )
 def test_a_commit_far_below_the_code_has_no_place(
-    task: str, other: Ranked, stays: bool
+    task: str, neighbour: Ranked, stays: bool
 ) -> None:
     """A fifth of the best code's score is needed, unless the task asks for history."""
-    assert ("m_40" in kept_of(task, [other, WEAK_COMMIT])) is stays
+    assert ("m_40" in kept_of(task, [neighbour, WEAK_COMMIT])) is stays
 
 
 def test_without_a_turn_nothing_is_limited() -> None:
