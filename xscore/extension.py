@@ -1,8 +1,8 @@
 """The single point where settings add to the core: hooks for our extensions, plugins of others.
 
-A hook is a place in the core that calls functions of extensions, those that the settings turn on.
-The module that calls them declares it, with the type that all its functions have, where each stands
-and when it is on:
+A hook is a place in the core that calls functions of extensions, those that the settings turn
+on. The module that calls them declares it, with the type that all its functions have, where
+each is and when it is on:
 
     AFTER_INDEX: Hook[FinishIndex] = Hook(
         Choice("xscore.extensions.sources:read_sources", lambda settings: ...)

@@ -196,7 +196,7 @@ class GroupCommit:
             if task.job is not None:
                 task.result = task.job(self._connection)
             elif task.bulk in items:
-                # All items of one kind at once, where the first of them stood.
+                # All items of one kind at once, in the place of the first.
                 task.bulk(items.pop(task.bulk), self._connection)
 
     def _tell(self, tasks: list[_Task]) -> None:

@@ -67,7 +67,8 @@ def render_filled(answer: Answer) -> str:
     passed = len(answer.selected) - filled
     # Where few come near enough, some of these places stay free.
     goal = f"to make {places}: " if len(answer.selected) >= places else "since "
-    # Tests and documents that passed may have taken all places, and near code is left beside them.
+    # Tests and documents that passed may have taken all places, and near code is left without
+    # one.
     why = "since few of those that passed are code"
     if passed == 0:
         floor = format_fraction(fill_floor(answer))
@@ -93,7 +94,7 @@ def render_near_misses(answer: Answer) -> str:
     missed: list[Selected] = []
     for miss in answer.near_misses:
         if not miss.below_threshold:
-            # What is folded is named in the line of the memory that it stands behind.
+            # A folded memory is named in the line of the one that it is folded into.
             if miss.placed_by != PlacedBy.FOLDED:
                 (commits if miss.kind == Kind.COMMIT else passed).append(miss)
         elif miss.score >= WITHIN_REACH * miss.threshold:

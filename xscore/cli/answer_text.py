@@ -47,7 +47,7 @@ decorator or an attribute."""
 
 
 def shown_memories(answer: Answer) -> tuple[Selected, ...]:
-    """Return what the ranking shows: the chosen memories, or else those that came nearest."""
+    """Return what the ranking shows: the chosen memories, or those that came nearest."""
     if answer.selected or not answer.near_misses:
         return answer.selected
     nearest = answer.near_misses[:BEST_SHOWN]
@@ -259,8 +259,8 @@ def _one_line_entry(memory: Selected, width: int | None) -> str:
     score = _score(memory)
     place = _place(memory)
     if width is not None:
-        # A name tells more than the folders that do not fit beside it, and its end more than its
-        # class.
+        # A name tells more than the folders for which there is no room, and its end more than
+        # its class.
         place = without_first_folders(place, width - len(f"{score}    {name}"))
         if memory.kind in PRODUCT_CODE_KINDS:
             name = _without_owner(name, width - len(f"{score}  {place}  "))

@@ -213,7 +213,7 @@ def _shown_texts(pipeline: "Pipeline", answer: Answer) -> dict[str, str]:
 
 
 def _outside_hint(pipeline: "Pipeline", answer: Answer) -> str:
-    """Return the line that says what could be fetched for a turn that found nothing; else ""."""
+    """Return the line that says what could be fetched for a turn that found nothing, or ""."""
     has_passed = any(not memory.below_threshold for memory in answer.selected)
     if has_passed or not pipeline.parts.settings.documents.suggest:
         return ""
@@ -285,7 +285,8 @@ def context(
 
 
 def _print_context(answer: Answer, flags: Flags, *, lists: bool, form: str) -> int:
-    """Print what a context is made of, or with lists where it stands; return the exit code."""
+    """Print what a context is made of, or with lists where each part is; return the exit
+    code."""
     if lists and not flags.terminal.as_json:
         # The turn itself is printed by most calls.
         from xscore.cli.turn_output import print_list

@@ -1,7 +1,7 @@
 """`xscore history list` and `history show`: past turns from the store alone, no model and no index.
 
-`show` prints a turn again as `ask` did. Trade-off: the context is not kept with a turn, so where
-`ask` or `context` printed one, the list of chosen memories stands in its place.
+`show` prints a turn again as `ask` did. Trade-off: the context is not kept with a turn, so
+where `ask` or `context` printed one, the list of chosen memories takes its place.
 """
 
 from collections.abc import Sequence
@@ -152,7 +152,7 @@ def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None)
     figures = render_table(
         TURN_HEADS[:-1], [row[:-1] for row in rows], right=TURN_HEADS[3:5], width=width
     )
-    # Too narrow for a column of tasks: each stands under its figures.
+    # Too narrow for a column of tasks: each goes under its figures.
     head, *figure_lines = figures.split("\n")
     lines = [head]
     for figure_line, row in zip(figure_lines, rows, strict=True):

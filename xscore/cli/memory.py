@@ -233,10 +233,10 @@ def add_memory(
 ) -> None:
     """Remember TEXT (`-`: standard input). The same text twice is one memory with a higher count.
 
-    Decisions go to the governance layer, preferences to your own, all else to the project's.
-    Without --kind it is context. For a failure, TEXT is the error as shown: errors that differ only
-    in numbers, addresses, times and folders count as one failure, and one that repeats often
-    becomes a pattern to avoid.
+    Decisions go to the governance layer, preferences to your own, everything else to the
+    project's. Without --kind it is context. For a failure, TEXT is the error as shown: errors
+    that differ only in numbers, addresses, times and folders count as one failure, and one that
+    repeats often becomes a pattern to avoid.
     """
     where = _stated_layer(layer, scope)
     sort = _stated_kind(kind, where)

@@ -32,7 +32,7 @@ def run_process(
 ) -> NoReturn:
     """Do the work of a command and end the process with the exit code that it returns.
 
-    ends_at_sigterm: the system ends it; else SIGTERM is like Ctrl-C.
+    ends_at_sigterm: the system ends it at SIGTERM, which is otherwise like Ctrl-C.
     is_hook: the code is 0, whatever happens.
     """
     gc.set_threshold(COLLECT_AFTER)

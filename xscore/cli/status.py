@@ -76,7 +76,7 @@ def _as_text(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _slice_rows(slices: Sequence[SliceLine]) -> Iterator[tuple[str, str]]:
-    """Name the largest groups of files, the first beside their label."""
+    """Name the largest groups of files, the first on the line of their label."""
     for place, slice_ in enumerate(slices):
         folder = one_line(slice_.folder) or "."
         line = f"{folder}, around {one_line(slice_.hub)}: {counted(slice_.files, 'file')}"

@@ -84,8 +84,8 @@ class Terminal(Struct):
         none: str = "",
         more: Mapping[str, object] | None = None,
     ) -> None:
-        """Write a result to stdout: under `--json` the record (or a mapping) and `more`, else the
-        text.
+        """Write a result to stdout: under `--json` the record (or a mapping) and `more`,
+        otherwise the text.
 
         none: the note printed instead of an empty text.
         """

@@ -1,8 +1,8 @@
 """The records of a report over a period of the ledger, and the figures a gate compares.
 `docs/reference/json.md` documents the form.
 
-Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none
-of it.
+Dollars are sums of the priced calls; the number of unpriced ones comes with them. A turn loads
+none of it.
 """
 
 from decimal import Decimal

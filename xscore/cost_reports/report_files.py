@@ -61,7 +61,7 @@ _DECIMALS = 12
 
 
 def _columns_and_lines(report: CostReport) -> tuple[tuple[Column, ...], list[ReportLine]]:
-    """Return a line for each group if the report is grouped, else for each turn."""
+    """Return a line for each group if the report is grouped, otherwise for each turn."""
     if report.by:
         return group_columns(report.by), lines_of_groups(report.groups, report.by)
     return turn_columns(), [line_of_turn(turn) for turn in report.turns]

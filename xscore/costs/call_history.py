@@ -129,8 +129,8 @@ def typical_latency_s(
 ) -> float:
     """Return the median of the latest answered calls of this stage to this model here.
 
-    A new host starts from its class: the median of calls to hosts on this machine, or elsewhere;
-    else an assumption.
+    A new host starts from its class: the median of calls to hosts on this machine, or
+    elsewhere; otherwise an assumption.
     """
     is_here = is_loopback(host)
     durations_s = [row[0] for row in connection.execute(_DURATIONS, (host, model, stage))]
@@ -147,8 +147,8 @@ def typical_latency_s(
 def is_timed(
     connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE
 ) -> bool:
-    """Whether a call of this stage to this model here was answered lately; else its pace is an
-    assumption."""
+    """Whether a call of this stage to this model here was answered lately; otherwise its pace
+    is an assumption."""
     return connection.execute(_DURATIONS, (host, model, stage)).fetchone() is not None
 
 

@@ -252,8 +252,8 @@ def _is_word_list(text: str, path: str) -> bool:
 def _without_long_lines(text: str, max_line_chars: int) -> str:
     """Return the text with the middle of its few longer lines left out.
 
-    Raises FileRefused where they are at least half of it, and not a few of very many: such a file
-    is minified or data, while a string of 9,000 characters stands in many a file of tests, and
+    Raises FileRefused where they are at least half of it, and not a few of very many: such a
+    file is minified or data, while a string of 9,000 characters is in many a file of tests, and
     pictures written as text in many a file of code.
     """
     lines = text.split("\n")

@@ -67,8 +67,8 @@ def _form(captures: "dict[str, list[Node]]") -> str:
 
 
 def _chain(data: bytes, captures: "dict[str, list[Node]]") -> str:
-    """Return the chain of a variable's stated type, else of its value, or of the items of what is
-    walked."""
+    """Return the chain of a variable's stated type, otherwise of its value, or of the items of
+    what is walked."""
     if stated := captures.get("variable.type"):
         written = type_chars(stated[0], data)
         if written and written.lstrip(": ") not in _INFERRED:

@@ -104,8 +104,8 @@ class MemberIndex(ReachIndex):
         return None
 
     def _overloads_taking(self, row: EntityRow, count: int) -> list[EntityRow]:
-        """Return the definitions of one kind and name in a file that take a number of arguments,
-        else the row alone.
+        """Return the definitions of one kind and name in a file that take a number of
+        arguments, otherwise the row alone.
 
         The row alone, too, where there are more than `MOST_TWINS`: of eleven `impl From` a call
         means one.
@@ -211,8 +211,8 @@ def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
 
 
 def only_entity(rows: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
-    """Return the last definition if all define one entity, else None. by_folder: in any file of one
-    folder."""
+    """Return the last definition if all define one entity, otherwise None. by_folder: in any
+    file of one folder."""
     row = None
     meant = ("", "")
     for row in rows:

@@ -23,8 +23,8 @@ class ClassNameIndex(NameIndex):
     """Resolves names to classes."""
 
     def _class_named(self, name: str, path: str, *, within: str = "") -> EntityRow | None:
-        """Return the class that a bare name means in a file. within: the class or namespace where
-        it stands."""
+        """Return the class that a bare name means in a file. within: the class or namespace
+        around the name."""
         last = name.rpartition(".")[2]
         if within:
             around = self._class_around(name, last, path, within)
@@ -67,7 +67,7 @@ class ClassNameIndex(NameIndex):
         return row.path.endswith(_GLOBAL_TYPES) or self._sees_bare(path, row.path)
 
     def _made(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
-        del count  # a constructor stands for its class
+        del count  # a constructor means its class
         return self._class_named(name, path, within=f"{owner}.")
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:

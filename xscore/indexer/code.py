@@ -47,7 +47,7 @@ def cut_code(source: SourceFile, syntax: Syntax) -> tuple[list[MemoryDraft], lis
     has_clauses = source.language.has_clauses
     entities = outline(syntax, facts.lines, is_test=source.is_test, has_clauses=has_clauses)
     tops = [entity for entity in entities if entity.parent is None]
-    # First of all: a run of idle rows widens the entity beside it.
+    # First of all: a run of idle rows widens the entity next to it.
     runs = _runs_between(facts, tops)
     receivers = Receivers(facts)
     scopes: dict[str, VariableScope] = {}

@@ -110,8 +110,8 @@ def _asked(word: bytes, condition: bytes) -> tuple[bytes, bool]:
 def _resolve(
     conditional: _Conditional, end: int, texts: tuple[bytearray, bytearray], *, is_first: bool
 ) -> None:
-    """Keep one branch, and blank all else up to `end`. is_first: the first branch, else the
-    second."""
+    """Keep one branch, and blank everything else up to `end`. is_first: keep the first branch,
+    otherwise the second."""
     eligible = conditional.bodies if is_first else conditional.bodies[1:]
     first, last = eligible[0] if eligible else (end, end)
     for text in texts:

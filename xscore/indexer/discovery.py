@@ -79,8 +79,8 @@ _too_slow: set[Path] = set()
 def discover_files(
     root: RepositoryRoot, *, git: bool = True, until: float | None = None
 ) -> FileListing:
-    """List the files of a root: by git where it is a worktree, else by walking; none of xscore's
-    own.
+    """List the files of a root: by git where it is a worktree, otherwise by walking; none of
+    xscore's own.
 
     until: when to stop walking, in seconds of `time.monotonic`; git has a limit of its own
         (`LISTING_S`).

@@ -72,7 +72,7 @@ def cut_page(source: SourceFile) -> Cut:
         if cut is None:
             continue
         code = cut[0]
-        # A tag that has no markup beside it is no memory of its own.
+        # A tag without markup is no memory of its own.
         if code and _is_tag(source, row, first):
             code = _with_rows(code, source.lines, row, min(draft.start for draft in code) - 1)
         else:

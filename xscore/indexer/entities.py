@@ -1,4 +1,4 @@
-"""Turn definitions into entities with their names and lines; `file_facts` says what stands in
+"""Turn definitions into entities with their names and lines; `file_facts` says what is in
 those.
 
 Nested functions belong to the outermost one; classes, test suites and objects qualify the names of
@@ -155,7 +155,7 @@ def _leads_above(
 
 def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
     """Merge overload signatures into the implementation right below them; without one, the last
-    stands for it."""
+    takes its place."""
     joined: list[Definition] = []
     for definition in definitions:
         last = joined[-1] if joined else None
@@ -227,8 +227,8 @@ def _title(definition: Definition) -> str:
 
 
 def _with_bindings(entities: list[Entity]) -> list[Entity]:
-    """Turn what a call makes of an object into a function, if the object holds one, else into a
-    scope."""
+    """Turn what a call makes of an object into a function, if the object holds one, otherwise
+    into a scope."""
     held: Counter[int] = Counter()
     for entity in entities:
         outer = entity.parent

@@ -271,7 +271,7 @@ class FileFacts:
         ]
 
     def _base_use(self, base: str) -> tuple[str, str] | None:
-        """Return a base's name and hint; of `Utils::Html` with all that stands before it, unless
+        """Return a base's name and hint; of `Utils::Html` with all that comes before it, unless
         that is imported."""
         above, _, name = base.rpartition(".")
         is_nested = "." in above and above.partition(".")[0] not in self.imported
@@ -438,7 +438,7 @@ _OPENED_CHARS = 400
 
 def made_by(name: str, text: str) -> str:
     """Return what last made a variable: `Store` of `store = Store(…)` or of `with Store(…) as
-    store`; else nothing."""
+    store`; otherwise nothing."""
     maker = ""
     for place, end in _places(text, name):
         line_start = text.rfind("\n", max(0, place - _OPENED_CHARS), place) + 1

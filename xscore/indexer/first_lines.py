@@ -64,8 +64,8 @@ def language_of_file(path: str, text: str) -> Language:
 
 
 def declared_encoding(data: bytes) -> str:
-    """Return the encoding that the first lines of a file declare; empty: none, or none that is
-    known."""
+    """Return the encoding that the first lines of a file declare; empty if they declare none
+    that is known."""
     declared = _ENCODING.search(data[:_ENCODING_BYTES])
     if declared is None:
         return ""

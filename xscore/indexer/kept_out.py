@@ -1,9 +1,9 @@
 """Find out why a path has no memories: the file was kept out, or the folder that it is in.
 
-Files refused for what they hold or for their size are in the store with the reason. Folders kept
-out as a whole, links and secret files are not, so the files are listed again. Only `explain` asks,
-for a name that stands for nothing. Trade-off: it says what holds now, not what held in an earlier
-turn.
+Files refused for what they hold or for their size are in the store with the reason. Folders
+kept out as a whole, links and secret files are not, so the files are listed again. Only
+`explain` asks, for a name that means nothing. Trade-off: it says what holds now, not what held
+in an earlier turn.
 """
 
 import os

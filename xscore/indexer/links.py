@@ -228,8 +228,8 @@ class NameIndex(MemberIndex):
         raise NotImplementedError
 
     def _own_or_bare(self, name: str, owner: str, path: str, count: int) -> EntityRow | None:
-        """Return a method of a class, its bases or a class around it, else what the bare name
-        means."""
+        """Return a method of a class, its bases or a class around it, otherwise what the bare
+        name means."""
         raise NotImplementedError
 
     def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
@@ -287,8 +287,8 @@ class NameIndex(MemberIndex):
     def _method(
         self, owner: str, name: str, path: str, *, is_own: bool, count: int = -1
     ) -> EntityRow | None:
-        """Return a method of a class or its bases (not is_own: of its bases), else the only one
-        with the name."""
+        """Return a method of a class or its bases (not is_own: of its bases), otherwise the
+        only one with the name."""
         rows_by_name = self._in_file(path)
         if not is_own:
             class_row = self._class_here(owner, path)

@@ -233,8 +233,8 @@ class ModuleIndex:
         return language_named(self._languages.get(path, ""))
 
     def _in_named_crate(self, target: str, importer: str) -> str:
-        """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate; else as
-        it was."""
+        """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate;
+        otherwise as it was."""
         crate, _, rest = target.partition("/")
         if crate not in self._crates or not self._is_rust(importer):
             return target

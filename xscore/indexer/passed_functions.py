@@ -1,5 +1,4 @@
-"""Write the type of a parameter that no one states as a chain, from the place where its function
-stands.
+"""Write the type of a parameter that no one states as a chain, from the place of its function.
 
 `context` of `app.get("/", (context) => …)` is what `get` passes to what it is given, so its chain
 is `app|get|*0`. A few parents of the function are looked at, and no more.

@@ -135,7 +135,7 @@ def _markdown_headings(syntax: Syntax, lines: Sequence[str]) -> list[Heading]:
         elif underline and d.end > d.start:
             level = 1 if underline[1] == "=" else 2
             headings.append((d.start, level, " ".join(lines[d.start : d.end])))
-        # Else it is inside a quotation or a list.
+        # Otherwise it is inside a quotation or a list.
     return headings
 
 

@@ -172,7 +172,7 @@ class ReachIndex(ModuleIndex):
         return named
 
     def _find_fixtures(self, path: str) -> list[str]:
-        """Return the `conftest.py` files of a test of Python: those beside it and above."""
+        """Return the `conftest.py` files of a test of Python: those in its folder and above."""
         if not is_test_path(path, self._row(path)):
             return []
         places = [f"{folder}/{FIXTURES}" for folder in _upward(folder_of(path))]

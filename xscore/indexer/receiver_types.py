@@ -89,8 +89,8 @@ class ReceiverIndex(VariableIndex):
     def _of_unknown(self, name: str, path: str) -> EntityRow | None:
         """Return the only method of a name, or the interface of its class that declares it.
 
-        Either may be meant: the one whose name the other's is made of, as `Store` is of `IStore`,
-        and else none.
+        Either may be meant: the one whose name the other's is made of, as `Store` is of
+        `IStore`, otherwise none.
         """
         method = self._attribute(name, path, dotted=True)
         if method is None or not self._row(path).has_extension_methods:
@@ -199,7 +199,8 @@ class ReceiverIndex(VariableIndex):
         return Value(bases[0]) if bases else OUTSIDE
 
     def _own_value(self, name: str, owner: str, path: str) -> Value | None:
-        """Return a member of a class or of one around it, else what the bare name means."""
+        """Return a member of a class or of one around it, otherwise what the bare name
+        means."""
         held = owner
         while held:
             class_row = self._class_here(held, path)

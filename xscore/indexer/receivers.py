@@ -202,8 +202,8 @@ class Receivers:
         return ""
 
     def _alike(self, name: str) -> str:
-        """Return the class that a variable may be named for, where no type is ever stated; empty:
-        none."""
+        """Return the class that a variable may be named after, where no type is ever stated;
+        may be empty."""
         class_name = class_named_like(name) if self._language.name == "ruby" else ""
         if not class_name:
             return ""

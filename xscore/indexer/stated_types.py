@@ -1,7 +1,7 @@
 """The types that a file states, with names that other files can look up.
 
 A type may be stated of a variable, of what a function gives or takes, or of what a type of
-functions is made of; a parameter of a type (`<T extends Store>`) stands for what it is bound to
+functions is made of; a parameter of a type (`<T extends Store>`) means what it is bound to
 where it is used. How a chain of calls begins with such a type is `receivers`' business.
 """
 
@@ -46,7 +46,7 @@ class StatedTypes:
     def type_of(self, written: str, at: int) -> str:
         """Return a type at a byte, whose names other files can look up; empty if it has no
         name."""
-        # Only a parameter of a type means something else from place to place.
+        # Only a parameter of a type differs in meaning from place to place.
         key = written, at if self._generics else 0
         if key not in self._types:
             type_ = read_type(written)
@@ -101,7 +101,7 @@ class StatedTypes:
         return self._facts.reference(".".join((*outer, *inner)))
 
     def _bound_of(self, name: str, at: int) -> str:
-        """Return what a parameter of a type stands for at a byte; empty if it has no bound."""
+        """Return what a parameter of a type means at a byte; empty if it has no bound."""
         bounds = self._generics[name]
         above = bisect_left(bounds, (at, ""))
         if not above:

@@ -201,7 +201,7 @@ class _Reader:
         return name
 
     def _list(self, closing: str, depth: int) -> list[str]:
-        """Read types up to a closing bracket; in Go a type may stand behind a name, in C# before
+        """Read types up to a closing bracket; in Go a type may follow a name, in C# precede
         one."""
         self._at += 1
         parts: list[str] = []

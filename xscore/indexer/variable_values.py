@@ -1,4 +1,4 @@
-"""Find what the name that a chain begins with stands for: an entity, a variable, a fixture of a
+"""Find what the name that a chain begins with means: an entity, a variable, a fixture of a
 test, or a module.
 
 The chain of a module-level variable is followed where that variable is (`receiver_types`).
@@ -17,7 +17,7 @@ from xscore.store.link_rows import EntityRow
 
 
 class VariableIndex(ClassNameIndex):
-    """Finds what names and module-level variables stand for."""
+    """Finds what names and module-level variables mean."""
 
     @cached_property
     def _known_variables(self) -> dict[str, dict[str, str]]:

@@ -150,7 +150,7 @@ def place_later_words(
     by_id = {memory.id: memory for memory in (*memories, *in_chats)}
     pairs = amending_pairs(sayings_of(by_id.values()), words)
     near = frozenset(near_ids)
-    # What is not shown needs no later word beside it.
+    # What is not shown needs no later word.
     pairs = [pair for pair in pairs if pair[1].has_any_of(near)]
     if not pairs:
         return {}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_FRAME_TOKENS = 1_500
-"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
+"""Tokens of the answer prompt without the bundle: instructions, task, current file."""
 
 
 def _most_of_answer(settings: Settings) -> Usage:
@@ -89,8 +89,8 @@ async def ask_primary(
     try:
         return await _ask_within_deadline(parts, prepared, resources, bundle)
     except asyncio.CancelledError:
-        # Ctrl-C while the answer was streamed: what was judged and chosen stands, so it is taken
-        # back, and the receipt names the interruption.
+        # Ctrl-C while the answer was streamed: what was judged and chosen is kept, so it is
+        # taken back, and the receipt names the interruption.
         clear_cancellation()
         return Answered(interrupted=True)
     except BudgetExhausted as error:  # it was not sent

@@ -54,7 +54,7 @@ def boosts_by_words(settings: BoostSettings, thresholds: Thresholds) -> BoostSet
 
 
 class BoostContext(Struct, frozen=True, kw_only=True):
-    """What a booster may look at beside the candidate itself."""
+    """What a booster may look at in addition to the candidate itself."""
 
     turn: Turn
     settings: BoostSettings
@@ -182,8 +182,8 @@ def _boosts_of(
     cap = around.settings.cap
     boosts = _capped(lifts, cap)
     threshold = around.thresholds.of(ranked.candidate)
-    # What boosts lift over the threshold must pass without recency, too: else a memory would be
-    # kept only because its file was touched.
+    # What boosts lift over the threshold must pass without recency, too: otherwise a memory
+    # would be kept only because its file was touched.
     if ranked.score < threshold <= _lifted(ranked.score, boosts):
         lasting = _capped([lift for lift in lifts if lift.name not in ORDERING], cap)
         if _lifted(ranked.score, lasting) < threshold:
@@ -199,9 +199,9 @@ def _lifted(score: float, boosts: Iterable[Boost]) -> float:
 def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str, float]:
     """Return the age in days of each file whose change says something.
 
-    Git's dates count where git is asked, else those of the file system. After a clone, a first
-    commit or a new layout most of the repository shares one day: only files changed after that day
-    are recent.
+    Git's dates count where git is asked, otherwise those of the file system. After a clone, a
+    first commit or a new layout most of the repository shares one day: only files changed after
+    that day are recent.
     """
     if turn.changed is None:
         ages = _ages_of_files(ranked, now)

@@ -35,11 +35,12 @@ from xscore.store.store import Store
 from xscore.store.turns import Wording, shown_in_turn, wordings_of_thread
 
 JUDGED_AGAIN = 0.19
-"""Share of the pool that a follow-up judges again, beside what was kept and nearly kept."""
+"""Share of the pool that a follow-up judges again, in addition to what was kept and nearly
+kept."""
 LIKELIEST_SHARE = 0.1
 """Share of the pool that comes before linked memories, by words and earlier scores."""
 EARLIER_SCORE_WEIGHT = 0.3
-"""Weight of a memory's earlier score beside its lexical prior (decision 0030)."""
+"""Weight of a memory's earlier score relative to its lexical prior (decision 0030)."""
 MOST_STRONG = 500
 """Most memories that are judged again because an earlier wording scored them near the threshold or
 above."""
@@ -162,8 +163,8 @@ def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
 def _strong_before(scores: Mapping[str, float], near_from: float) -> list[str]:
     """Return the ids of the best that reached `near_from`.
 
-    They stand beside what the latest receipt shows, which may be missing after a kill, or be of a
-    narrower scope.
+    They come in addition to what the latest receipt shows, which may be missing after a kill,
+    or be of a narrower scope.
     """
     strong = [id_ for id_, score in scores.items() if score >= near_from]
     return sorted(strong, key=lambda id_: -scores[id_])[:MOST_STRONG]

@@ -1,10 +1,10 @@
 """How a ranking by words fills its places: what passed, then code from the near ones.
 
-Words are weak evidence: the memory that is wanted often stands just below the threshold, while
-tests and documents repeat its words above it. So nothing that passed is dropped, the tests of one
-file take one place, and so do copies of a memory; what is left of `FILL.target_places` goes to near
-memories. A model's selection is never composed. Pure. Trade-off: the longer list has more that is
-not needed; it is marked, and the rule stands beside each memory.
+Words are weak evidence: the memory that is wanted often scores just below the threshold, while
+tests and documents repeat its words above it. So nothing that passed is dropped, the tests of
+one file take one place, and so do copies of a memory; what is left of `FILL.target_places` goes
+to near memories. A model's selection is never composed. Pure. Trade-off: the longer list has
+more that is not needed; it is marked, and each memory shows the rule that placed it.
 """
 
 import re
@@ -44,7 +44,7 @@ class TaskAim(Struct, frozen=True):
     """What a task is after, as far as it decides what fills a selection."""
 
     subjects: frozenset[Kind] = frozenset()
-    """The kinds beside code that it is about."""
+    """The kinds other than code that it is about."""
 
 
 class Places(Struct):
@@ -52,18 +52,18 @@ class Places(Struct):
 
     taken: list[Ranked] = field(default_factory=list)
     behind: dict[str, list[Ranked]] = field(default_factory=dict)
-    """Id of a memory with a place -> those that passed and stand behind it."""
+    """Id of a memory with a place -> those that passed and are folded into it."""
     filled: list[Ranked] = field(default_factory=list)
     beyond: list[Ranked] = field(default_factory=list)
     """They passed, and all places were taken."""
     words: Mapping[str, AbstractSet[str]] = {}
     """Of the memories that may be copies, by id."""
     _heads: dict[tuple[str, ...], list[Ranked]] = field(default_factory=dict)
-    """What stands for a group: the tests of a file, a test or function and its copies. Some of one
-    name are no copies of each other."""
+    """What represents a group: the tests of a file, a test or function and its copies. Some of
+    one name are no copies of each other."""
 
     def head_of(self, ranked: Ranked) -> Ranked | None:
-        """Return the memory behind which this one stands; None if it needs a place of its
+        """Return the memory into which this one is folded; None if it needs a place of its
         own."""
         candidate = ranked.candidate
         if candidate.kind is Kind.TEST:
@@ -78,7 +78,7 @@ class Places(Struct):
         return None
 
     def fold(self, ranked: Ranked, head: Ranked) -> None:
-        """Let a memory stand behind another; after a copied test the rest of its file does too."""
+        """Fold a memory into another; after a copied test the rest of its file does too."""
         self.behind.setdefault(head.candidate.id, []).append(ranked)
         if ranked.candidate.kind is Kind.TEST:
             self._heads.setdefault(("tests", ranked.candidate.path), [head])
@@ -93,7 +93,7 @@ class Places(Struct):
         return len(shared) >= least * max(1, len(either))
 
     def take(self, ranked: Ranked) -> None:
-        """Give a memory a place, and let its group stand behind it."""
+        """Give a memory a place, and fold its group into it."""
         candidate = ranked.candidate
         self.taken.append(ranked)
         if candidate.kind is Kind.TEST:
@@ -288,7 +288,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
-    """Say in a memory's reason who stands behind it: `and 4 more tests in
+    """Say in a memory's reason what is folded into it: `and 4 more tests in
     t/unit/test_schedules.py`."""
     if not behind:
         return ranked
@@ -315,7 +315,7 @@ def with_group(ranked: Ranked, behind: Sequence[Ranked]) -> Ranked:
 
 
 def placed_by(places: Places) -> dict[str, PlacedBy]:
-    """Return the rule of each memory that has a place or stands behind one."""
+    """Return the rule of each memory that has a place or is folded."""
     rules = {entry.candidate.id: PlacedBy.THRESHOLD for entry in places.taken}
     rules |= {entry.candidate.id: PlacedBy.FILLED for entry in places.filled}
     for group in places.behind.values():
@@ -324,7 +324,7 @@ def placed_by(places: Places) -> dict[str, PlacedBy]:
 
 
 def with_groups(entries: Sequence[Ranked], places: Places) -> tuple[Ranked, ...]:
-    """Return what is kept, each with those that stand behind it, in the same order."""
+    """Return what is kept, each with those folded into it, in the same order."""
     kept: list[Ranked] = []
     for entry in entries:
         kept.append(with_group(entry, places.behind.get(entry.candidate.id, ())))

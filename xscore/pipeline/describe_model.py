@@ -74,7 +74,7 @@ def describe_model_judge(
 
 
 def words_weight(settings: Settings) -> float:
-    """Return the weight of words beside a model that was not measured here."""
+    """Return the weight of words relative to a model that was not measured here."""
     chosen = settings.selection.words
     return WORDS_WEIGHT if chosen is None else chosen
 

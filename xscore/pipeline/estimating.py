@@ -1,13 +1,13 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends
 nothing.
 
-An estimate (`estimate_judging`) renders the prompts that would be sent to the judge in force, of a
-large pool an even sample. A forecast (`forecast_judging`) renders none: it adds up, for the same
-packs, the sizes that the store holds. Caps, announcements, receipts and reports go by a forecast,
-and so does an estimate for the rest of a large pool and for the other ways to judge. Neither
-assumes a prefix-cache discount; the warm estimate beside them does, for a host that still holds
-every lasting prompt. What a host charges for writing to its cache is in the estimate only, since a
-turn is compared with its cost without that cache.
+An estimate (`estimate_judging`) renders the prompts that would be sent to the judge in force,
+of a large pool an even sample. A forecast (`forecast_judging`) renders none: it adds up, for
+the same packs, the sizes that the store holds. Caps, announcements, receipts and reports go by
+a forecast, and so does an estimate for the rest of a large pool and for the other ways to
+judge. Neither assumes a prefix-cache discount; the warm estimate does, for a host that still
+holds every lasting prompt. What a host charges for writing to its cache is in the estimate
+only, since a turn is compared with its cost without that cache.
 """
 
 from collections import Counter
@@ -363,7 +363,7 @@ def chars_of(layout: PromptLayout, members: Sequence[Candidate], memories: int) 
         texts += (member.tokens - 0.5) * tokens.chars_per_token(member.kind, member.language)
         chars += len(member.kind) + len(member.entity)
         if member.path:
-            # What is shown of the file, beside its tag.
+            # What is shown of the file, without its tag.
             paths.append(member.path + purpose_attribute(member.purpose))
     chars += round(texts)
     if layout.is_independent:

@@ -106,7 +106,7 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
 
 
 def _purpose_of(connection: sqlite3.Connection, memory: Memory, receipt: Answer) -> str:
-    """Return what a model says that the class, or else the file, of a memory is for: what the judge
+    """Return what a model says that the class of a memory is for, or its file: what the judge
     was shown, where it was."""
     if SAW_PURPOSES in receipt.judge.saw and memory.layer.is_indexed:
         return latest_purposes(connection).get(memory.path, "")
@@ -118,7 +118,7 @@ def _purpose_of(connection: sqlite3.Connection, memory: Memory, receipt: Answer)
 
 
 def _calibrated_words(store: "Store", past: PastTurn, shown: Selected | None) -> str:
-    """Say what score and cut stood for on past commits; empty if the turn's judge was never
+    """Say what score and cut meant on past commits; empty if the turn's judge was never
     measured."""
     calibration = calibration_of_key(store.connection, past.judge)
     if calibration is None:

@@ -2,9 +2,10 @@
 
     joined = judge + weight · (words - neutral)
 
-where judge and words are the log-odds of both scores, and neutral is a word score that says nothing
-either way in this pool. The judge's own score stays as it is, beside the evidence of words. A
-weight of 0 leaves every score as the judge gave it. The constants were measured (decision 0043).
+where judge and words are the log-odds of both scores, and neutral is a word score that says
+nothing either way in this pool. The judge's own score is kept apart from the evidence of words.
+A weight of 0 leaves every score as the judge gave it. The constants were measured (decision
+0043).
 
 It reads nothing: the word score of a memory is the prior that is stored with its judgment, so a
 cached turn pays nothing for it. Trade-off: words are those of the pool that was judged; a later
@@ -21,7 +22,7 @@ from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, ha
 from xscore.settings import SelectionSettings
 
 WORDS_WEIGHT = 0.5
-"""Weight of words beside a model that was not measured here."""
+"""Weight of words relative to a model that was not measured here."""
 JUDGE_BOUND = 0.005
 """A score of 0 or 1 counts as this far from it: half a step of the scale from 0 to 100."""
 NEUTRAL_WORDS = SelectionSettings().lexical_threshold / 10

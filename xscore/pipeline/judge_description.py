@@ -57,8 +57,8 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     thresholds: Thresholds
     """The lowest final score that is kept, by kind, on its scale."""
     words_weight: float = 0.0
-    """Weight of what words say beside its own scores (`joining`); 0: nothing is joined, as with the
-    items of a list, which have no word scores."""
+    """Weight of what words say relative to its own scores (`joining`); 0: nothing is joined, as
+    with the items of a list, which have no word scores."""
     settings: Settings
     store: Store
     provider: Provider | None = None
@@ -111,7 +111,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
 
     @property
     def stated_limits(self) -> RateLimits | None:
-        """The limits that the host stated, or else those declared for it."""
+        """The limits that the host stated, or those declared for it."""
         if self.capability and self.capability.limits:
             return self.capability.limits
         if self.spec.is_decision:

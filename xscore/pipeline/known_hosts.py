@@ -18,7 +18,7 @@ REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
 """A local server may be reloaded with another context from one day to the next."""
 NO_DECISIONS = "decisions"
-"""Stands in `Capability.without` for the route itself."""
+"""Means the route itself in `Capability.without`."""
 
 
 def known_capability(

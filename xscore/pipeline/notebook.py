@@ -1,7 +1,7 @@
 """The progress of a turn or a list in a notebook: one line of plain text, updated in place.
 
-It needs no widget and no package beside the kernel's own. Trade-off: each turn leaves its last line
-above the receipt.
+It needs no widget and no package other than the kernel's own. Trade-off: each turn leaves its
+last line above the receipt.
 """
 
 import sys
@@ -20,8 +20,8 @@ from xscore.records.events import (
 
 
 def notebook_observer() -> Observer:
-    """Return an observer that shows progress if a notebook's kernel runs this, else one that
-    ignores it."""
+    """Return an observer that shows progress if a notebook's kernel runs this, otherwise one
+    that ignores it."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if hasattr(shell, "kernel"):
         return NotebookObserver()

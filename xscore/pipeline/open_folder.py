@@ -129,9 +129,9 @@ def open_folder(
 ) -> OpenFolder:
     """Open the repository or folder around `path`; make its store if it is missing.
 
-    settings: None reads the user's and the repository's files and the environment, as the command
-        line does, with the options on top. Raises what `Pipeline.open` raises, and UsageError for
-        options beside settings.
+    settings: None reads the user's and the repository's files and the environment, as the
+        command line does, with the options on top. Raises what `Pipeline.open` raises, and
+        UsageError for options in addition to settings.
     """
     require_path(path=path)
     if settings is not None and options:

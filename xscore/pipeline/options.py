@@ -30,8 +30,8 @@ class JudgingOptions(TypedDict, total=False):
     """Seconds after which a turn answers with what is judged, and the rest of a list stays
     unjudged. Default: `budget.deadline_s`."""
     rubric: str
-    """What counts, in your own words, or `code`, or `general`; part of the key of every judgment.
-    Default: `code` for a folder under git, else `general`."""
+    """What counts, in your own words, or `code`, or `general`; part of the key of every
+    judgment. Default: `code` for a folder under git, otherwise `general`."""
 
 
 OPTION_OF_SETTING = {

@@ -92,8 +92,8 @@ def _refuse_look_alikes(name: str, own_paths: Iterable[str]) -> None:
 
 
 def open_others(parts: PipelineParts, names: Sequence[str]) -> dict[str, str]:
-    """Open these repositories beside the store, instead of those that were; return a warning for
-    each that cannot be read, by name.
+    """Open these repositories in addition to the store, instead of those that were; return a
+    warning for each that cannot be read, by name.
 
     names: as `find_other` takes them.
     """

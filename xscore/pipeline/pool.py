@@ -230,7 +230,7 @@ def known_or_taken_over(
     note: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, Judgment]:
     """Return the known judgments, after taking over those that other worktrees, clones and the
-    repositories beside this one hold of the same contents.
+    joined repositories hold of the same contents.
 
     Only of contents of files, and of what files show: what was said in one place stays there, and
     so do reasons. note: called with how many it took. Raises StoreDamaged, StoreError.

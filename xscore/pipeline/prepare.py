@@ -91,7 +91,7 @@ def prepare_turn(
     exchanges: earlier exchanges are candidates, except those of this session and of the same task.
     index_deadline: when to leave the rest of the index to later (`time.monotonic`).
     syncs: exchange memories with the team, where the settings say so.
-    shows_diff: a model may be shown the uncommitted change, beside the judge.
+    shows_diff: a model may be shown the uncommitted change, as well as the judge.
     """
     settings = parts.settings
     now = parts.clock()

@@ -89,8 +89,8 @@ class ReadProbe(NamedTuple):
 async def adopt_capability(
     judge: JudgeDescription, wrapped: Provider, *, left_s: float = inf
 ) -> Capability | None:
-    """Adapt the judge's provider to what its host supports: from the stored record, else by a probe
-    (`judge.probe`).
+    """Adapt the judge's provider to what its host supports: from the stored record, otherwise
+    by a probe (`judge.probe`).
 
     wrapped: the same provider with limits, budget and ledger around it.
     left_s: seconds left for judging, of which the probe takes a share.

@@ -236,7 +236,7 @@ class TurnList(Struct):
     shares_prompts: bool = False
     """Whether its questions are judged by prompts that several of them can share."""
     starts_here: bool = True
-    """Whether it begins in the folder of its parts; else `move_to` says where."""
+    """Whether it begins in the folder of its parts; otherwise `move_to` says where."""
     answers: list[Answer] = field(default_factory=list)
     charged: dict[str, Decimal] = field(default_factory=dict)
     """Dollars by what they were charged to: turns, and prompts that turns shared."""

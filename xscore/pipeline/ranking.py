@@ -109,7 +109,7 @@ def rank(
 
     thresholds: None: the judge's.
     by_words: whether words scored; None: where the judge is not a model.
-    words_weight: of what words say beside a model; None: the judge's.
+    words_weight: of what words say relative to a model; None: the judge's.
     finalists: ids of what a final round looked at; None if there was none.
     now: Unix seconds; None: the present.
     """

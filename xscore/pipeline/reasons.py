@@ -1,9 +1,9 @@
 """Reasons for what a decision model chose: one call of a small chat model after the selection.
 
-It is asked in the words of the judging prompt, about the kept and nearly kept memories alone, and
-only its reasons are read: its scores count for nothing. They are stored beside the judgments, so a
-cached turn pays nothing. Where no chat model can be asked the receipt says why. Trade-off: the chat
-model may see less in a memory than the judge did, and its reason then says so.
+It is asked in the words of the judging prompt, about the kept and nearly kept memories alone,
+and only its reasons are read: its scores count for nothing. They are stored with the judgments,
+so a cached turn pays nothing. Where no chat model can be asked the receipt says why. Trade-off:
+the chat model may see less in a memory than the judge did, and its reason then says so.
 """
 
 import asyncio
@@ -136,7 +136,8 @@ async def _ask_in_time(
     except TimeoutError:
         return _Reply(model, absent="there was no time left to ask for them")
     except asyncio.CancelledError:
-        # Taken back here: the ranking stands, and only the stages that would send are left out.
+        # Taken back here: the ranking is kept, and only the stages that would send are left
+        # out.
         clear_cancellation()
         absent = "the turn was stopped before they were given"
         return _Reply(model, absent=absent, interrupted=True)

@@ -114,7 +114,7 @@ def to_selected(
     stale: ids of memories whose cited code has changed.
     suspicious: ids of memories that give instructions to their judge.
     carried_from: the turn under whose wording it was judged, if it was another.
-    placed_by: the rule of its place, if it has one or stands behind another.
+    placed_by: the rule of its place, if it has one or is folded into another.
     """
     candidate = ranked.candidate
     return Selected(

@@ -1,6 +1,6 @@
 """The files that the newest commits touched, which git lists once for each commit of HEAD.
 
-The list is noted in the store beside the commit that HEAD was at, so a turn without a new commit
+The list is noted in the store with the commit that HEAD was at, so a turn without a new commit
 starts no process of git for it. Names that hold a secret are left out: they are in no memory.
 Trade-off: a list of very many files, such as that of a first commit, is not noted.
 """
@@ -51,8 +51,8 @@ _DECODER = msgspec.json.Decoder(_RecentFiles)
 def _facts_of(commit: "LogEntry") -> CommitFacts:
     """Return what boosts may know of a commit.
 
-    A note in the store goes by the state of the history: what else a fact depends on must not
-    change without a commit, or be part of that state (`_history_state`).
+    A note in the store goes by the state of the history: whatever else a fact depends on must
+    not change without a commit, or be part of that state (`_history_state`).
     """
     return CommitFacts(committed_at=commit.committed_at)
 

@@ -134,7 +134,8 @@ def figures_of_stages(
     scores: list[float] = []
     threshold = None
     if ranking.ranked_by:
-        # Words ranked in the judge's place: it has no score of its own, but its threshold stands.
+        # Words ranked in the judge's place: it has no score of its own, but its threshold
+        # holds.
         threshold = judge.thresholds.default
     else:
         by_fallback = stages.judged.by_fallback

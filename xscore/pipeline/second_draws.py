@@ -1,10 +1,10 @@
 """Judge a second time what came near its threshold.
 
-A decision model's score varies by about 0.05 from call to call, so one score says little near the
-threshold. A second one is asked for in the same way, with claims, caps and the ledger, and stored
-beside the first as another draw: if the process is killed in between, the first remains, and a
-fully cached turn makes no call. Trade-off: boosts are computed twice, because a boost may move a
-candidate near its threshold or past it.
+A decision model's score varies by about 0.05 from call to call, so one score says little near
+the threshold. A second one is asked for in the same way, with claims, caps and the ledger, and
+stored with the first as another draw: if the process is killed in between, the first remains,
+and a fully cached turn makes no call. Trade-off: boosts are computed twice, because a boost may
+move a candidate near its threshold or past it.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ class TurnSyncResult(Struct, frozen=True, kw_only=True):
 
 
 class BegunKnock(Protocol):
-    """A shared server that is looked for beside a turn's own work."""
+    """A shared server that is looked for during a turn's own work."""
 
     calls: list[ServerCall]
     """Looks that failed; the requests of the turn are added to them."""

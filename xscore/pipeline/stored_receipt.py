@@ -80,7 +80,8 @@ def _usage_by_stage(usage: object) -> dict[Stage, StageUsage]:
 
 
 def _as_stage_usage(spent: object) -> object:
-    """Put the tokens, which the JSON has beside the calls and dollars, into a record of theirs."""
+    """Put the tokens, which the JSON has next to the calls and dollars, into a record of their
+    own."""
     if not isinstance(spent, dict):
         return spent
     own_fields = StageUsage.__struct_fields__

@@ -1,11 +1,11 @@
 """SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction,
 our own errors.
 
-Every connection of the package comes from here. A database with a key note beside it is opened with
-the user's key (`sqlite_drivers`); a plain database never asks for one. A database of an older
-schema is migrated as its `Schema` says; one of a newer schema is refused before a byte beside it
-changes. Trade-off: `synchronous=NORMAL` keeps every commit when the process is killed, but may lose
-the last ones in a power cut.
+Every connection of the package comes from here. A database with a key note is opened with the
+user's key (`sqlite_drivers`); a plain database never asks for one. A database of an older
+schema is migrated as its `Schema` says; one of a newer schema is refused before a byte next to
+it changes. Trade-off: `synchronous=NORMAL` keeps every commit when the process is killed, but
+may lose the last ones in a power cut.
 """
 
 import errno

@@ -1,11 +1,12 @@
-"""Database files beside SQLite: which of them this process has open, and what a header says.
+"""Database files without SQLite: which of them this process has open, and what a header says.
 
 SQLite locks files with POSIX locks, which the system drops as soon as the process closes *any*
-descriptor of the file: then another process takes itself for the last one, and removes a journal
-that is in use. So nothing else in this process opens and closes a file that SQLite has open. The
-header is read without SQLite, which would replay a journal beside the file first; an encrypted
-database shows none. Trade-offs: a connection that is dropped without being closed counts as open; a
-journal may hold a newer header than the file, so opening the database means looking again.
+descriptor of the file: then another process takes itself for the last one, and removes a
+journal that is in use. So nothing else in this process opens and closes a file that SQLite has
+open. The header is read without SQLite, which would replay a journal of the file first; an
+encrypted database shows none. Trade-offs: a connection that is dropped without being closed
+counts as open; a journal may hold a newer header than the file, so opening the database means
+looking again.
 """
 
 import os

@@ -17,8 +17,8 @@ Result = TypeVar("Result")
 
 @coroutine
 def ensure_event_loop() -> Generator[None, None, None]:
-    """Return within a running event loop: at once if there is one, else when `resume` is awaited in
-    one."""
+    """Return within a running event loop: at once if there is one, otherwise when `resume` is
+    awaited in one."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None:
         yield

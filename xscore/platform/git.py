@@ -305,7 +305,7 @@ def tracked_files(root: Path) -> tuple[str, ...]:
 
 
 def commit_named(root: Path, name: str) -> str:
-    """Return the full hash of the commit that a name stands for; empty if there is none."""
+    """Return the full hash of the commit that a name means; empty if there is none."""
     query = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return (run_git(root, *query) or "").strip()
 

@@ -1,11 +1,11 @@
 """Bring an older database to today's schema: a copy of what cannot be rebuilt, then every step
 in one transaction.
 
-The write lock is held from before the copy until the last step is committed. So a process that is
-killed, and a disk that fills up, leave the old database as it was, perhaps with a copy beside it;
-the next opening starts again. A second process waits at the lock, then finds the work done. What a
-step does is the caller's business. Trade-off: the journal beside the database grows by what the
-steps write, and the copy needs room of its own.
+The write lock is held from before the copy until the last step is committed. So a process that
+is killed, and a disk that fills up, leave the old database as it was, perhaps with a copy next
+to it; the next opening starts again. A second process waits at the lock, then finds the work
+done. What a step does is the caller's business. Trade-off: the journal of the database grows by
+what the steps write, and the copy needs room of its own.
 """
 
 import os
@@ -128,7 +128,7 @@ def _write_copy(
     try:
         noted = sqlite_drivers.read_note(path)
         if noted is not None:
-            # An encrypted copy opens only beside its key note: under its name now and its last.
+            # An encrypted copy opens only with its key note: under its name now and its last.
             note = sqlite_drivers.note_path(path).read_bytes()
             for place in (sqlite_drivers.note_path(scratch), sqlite_drivers.note_path(target)):
                 place.write_bytes(note)
@@ -170,7 +170,7 @@ def _copy_rows(copy: sqlite3.Connection, path: Path, kept_rows: Mapping[str, str
     copy.execute("PRAGMA synchronous = OFF")
     copy.execute("PRAGMA foreign_keys = OFF")
     place = f"{path.absolute().as_uri()}?mode=ro"
-    # A killed conversion leaves a plain database beside its note; else both have the same key.
+    # A killed conversion leaves a plain database with a note; otherwise both have the same key.
     is_noted_but_plain = (
         sqlite_drivers.read_note(path) is not None and read_header(path) is not None
     )

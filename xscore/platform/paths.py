@@ -70,8 +70,8 @@ class RepositoryRoot(Struct, frozen=True):
 
 
 def find_root(start: Path) -> RepositoryRoot:
-    """Find the root of `start`: the nearest folder with a `.git`, else a bare repository, else a
-    folder with a store.
+    """Find the root of `start`: the nearest folder with a `.git`, otherwise a bare repository,
+    otherwise a folder with a store.
 
     A `.git` that leads elsewhere is not asked (see `git_folder`). A store above counts only in
     plain folders and only when this user owns it. Never raises: a path that does not exist is its

@@ -9,7 +9,7 @@ from typing import Any, AnyStr, Generic, cast
 
 
 class _LatePattern(Generic[AnyStr]):
-    """Stands for a pattern until something of it is asked for."""
+    """Takes the place of a pattern until something of it is asked for."""
 
     def __init__(self, pattern: AnyStr, flags: int) -> None:
         self._source: tuple[AnyStr, int] = (pattern, flags)

@@ -1,5 +1,5 @@
-"""Numbered folders beside a database (`aside-1`, `aside-2`, …) for databases that are kept and no
-longer used.
+"""Numbered folders next to a database (`aside-1`, `aside-2`, …) for databases that are kept and
+no longer used.
 
 A rebuild moves the damaged store into one, a migration copies the older one. Erasure and encryption
 look into all of them, so nothing else may set a database aside. Trade-off: the number says only

@@ -1,4 +1,4 @@
-"""Python's own SQLite and SQLCipher behind one connection, and the key note beside an encrypted
+"""Python's own SQLite and SQLCipher behind one connection, and the key note of an encrypted
 database.
 
 SQLite errors become `StoreError` or `StoreDamaged`. The note, one line in `<database>-key`, holds

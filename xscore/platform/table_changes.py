@@ -1,11 +1,11 @@
 """Changes that `ALTER TABLE` cannot make: tables recreated from a script, with the rows of the old
 ones.
 
-For steps of a migration, which run in a transaction with foreign keys off. A table keeps its rows
-by the columns that old and new have in common; a new column gets the value that is given for it,
-else its default. Triggers and views are dropped first, so that no trigger sees the copying, and
-rebuilt last. Nothing here knows what a table means. Trade-off: a table whose definition differs
-in one column is rewritten as a whole.
+For steps of a migration, which run in a transaction with foreign keys off. A table keeps its
+rows by the columns that old and new have in common; a new column gets the value that is given
+for it, otherwise its default. Triggers and views are dropped first, so that no trigger sees the
+copying, and rebuilt last. Nothing here knows what a table means. Trade-off: a table whose
+definition differs in one column is rewritten as a whole.
 """
 
 import re

@@ -37,7 +37,7 @@ _JOINING = (
     "\u0620-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc"
     "\U00010a00-\U00011fff\U0001e900-\U0001e95f"
 )
-"""Arabic and the scripts beside it, those of South and South-East Asia, Mongolian, Adlam."""
+"""Arabic and the scripts next to it, those of South and South-East Asia, Mongolian, Adlam."""
 _SOMETIMES_NEEDED = frozenset("\u200c\u200d\ufe0e\ufe0f\u180b\u180c\u180d\u180e\u180f")
 _NEEDED = (
     rf"(?<=[{_SYMBOL}])[\ufe0e\ufe0f]?\u200d?|(?<=[#*0-9])\ufe0f|(?<=[{_JOINING}])[\u200c\u200d]"
@@ -67,7 +67,7 @@ PIECE_OVERLAP = 4
 def escape_piece(text: str, before: str) -> str:
     """Escape a piece of a block of text. before: the last `PIECE_OVERLAP` characters of the block
     so far."""
-    before = before.replace("\r", " ")  # else a line end here would change how it is escaped
+    before = before.replace("\r", " ")  # a line end here would change how it is escaped
     return escape_controls(before + text)[len(escape_controls(before)) :]
 
 

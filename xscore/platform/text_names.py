@@ -70,7 +70,7 @@ def stands_in(name: str, text: str) -> bool:
 
 
 def _continues(character: str) -> bool:
-    """Whether a character beside a name is part of a longer one."""
+    """Whether a character next to a name is part of a longer one."""
     return character.isalnum() or character == "_"
 
 

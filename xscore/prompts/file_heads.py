@@ -1,4 +1,5 @@
-"""The head of a file beside a piece of it: of its imports only those that the piece uses. Pure.
+"""The head of a file that is shown with a piece of it: only those imports that the piece uses.
+Pure.
 
 A function of seven lines needs no twelve lines of imports. Names are found as words in the text, so
 that a name in a comment keeps its import; whatever is not surely an import stays, and so does an

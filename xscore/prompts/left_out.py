@@ -195,7 +195,7 @@ def name_methods(outline: str) -> str:
     named = f"{indent}{mark} {len(stubs)} methods, only named: {names}"
     kept = []
     for at, line in enumerate(lines):
-        # Where the first stub stood, one line names them all.
+        # In the place of the first stub, one line names them all.
         if at == first:
             kept.append(named)
         elif at not in gone:

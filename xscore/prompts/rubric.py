@@ -1,9 +1,9 @@
 """What a judge looks for: the rubric for code, the one for a change that is checked, or
 the general one, which may hold a text of the user's own.
 
-Each rubric has a file for each way of asking: a chat prompt, a predicate, a rating. The general one
-is for entries of any kind. Trade-off: a user's text stands inside the general rubric, whose bands
-stay; where both apply, the prompt says that the user's decides.
+Each rubric has a file for each way of asking: a chat prompt, a predicate, a rating. The general
+one is for entries of any kind. Trade-off: a user's text is inside the general rubric, whose
+bands stay; where both apply, the prompt says that the user's decides.
 """
 
 from functools import cache

@@ -122,7 +122,7 @@ _FORMS = (
             "any |every |all |each ",
         ),
     ),
-    _Form(  # the same in languages beside English
+    _Form(  # the same in languages other than English
         r"\bignorier\w* (?:\w+ ){0,3}(?:anweisung|vorgabe|regel)|\bbewerte \w+ \w+ mit (?:100|1)"
         r"|\bignor(?:a|e|ez|en) (?:\w+ ){0,3}(?:instrucciones|instructions pr|istruzioni|instruç)"
         r"|игнорируй\w* (?:\w+ ){0,3}инструкц|忽略.{0,8}(?:指令|说明|提示)",

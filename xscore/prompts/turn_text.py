@@ -21,7 +21,7 @@ MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 
 
 def about_block(turn: Turn) -> str:
-    """Render what else a task is about, a line each; empty if there is nothing."""
+    """Render what a task is about in addition, a line each; empty if there is nothing."""
     lines = "\n".join(f"{name}: {value}" for name, value in turn.about)
     shown = escape_tags(
         shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context"
@@ -47,8 +47,8 @@ def turn_block(turn: Turn, *, sees: str = "task") -> str:
 
 
 def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -> str:
-    """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its
-    request holds of it."""
+    """Say what the judge does not see of a long turn; empty if it sees all. turn_chars: what
+    its request holds of it."""
     fields = [("errors", turn.errors, ERROR_CHARS)]
     if sees == "full":
         fields += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]

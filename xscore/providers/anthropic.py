@@ -214,8 +214,8 @@ connect: Final = AnthropicProvider.connect
 def reported_usage(usage: object) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense.
 
-    The host counts what its cache served and what was written to it beside `input_tokens`; ours is
-    the sum.
+    The host counts what its cache served and what was written to it separately from
+    `input_tokens`; ours is the sum.
     """
     if not isinstance(usage, Mapping):
         return None

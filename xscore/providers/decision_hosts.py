@@ -82,7 +82,8 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
 
     @property
     def state_chars(self) -> int:
-        """The longest turn that fits beside a request's questions; a longer one is shortened."""
+        """The longest turn that fits in a request with its questions; a longer one is
+        shortened."""
         tokens_left = self.request_tokens - self.fill_tokens * MOST_OFF
         return min(MOST_STATE_CHARS, int(tokens_left * STATE_CHARS_PER_TOKEN))
 

@@ -35,7 +35,7 @@ class _JsonObject(dict[str, Any]):
 
 
 def repeated_names(decoded: object) -> frozenset[str]:
-    """Return the names that stood twice in an object of `DECODER`."""
+    """Return the names that occurred twice in an object of `DECODER`."""
     if isinstance(decoded, _JsonObject):
         return decoded.repeated
     return frozenset()
@@ -137,7 +137,7 @@ def _system_one_fields(request: Request) -> dict[str, Any]:
 
 
 def _system_one_answers(reply: Mapping[str, Any], request: Request) -> dict[str, object] | None:
-    """Read them by name; one whose name stood twice is not an answer."""
+    """Read them by name; one whose name occurred twice is not an answer."""
     answers = reply.get("answers")
     if not isinstance(answers, dict):
         return None

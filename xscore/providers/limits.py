@@ -129,7 +129,7 @@ class Limited(ProviderWrapper):
 
     async def _admitted(self, share: RateShare) -> int:
         with self._until_halted():
-            # One call at a time stands in front: the buckets know one waiting caller, and calls
+            # One call at a time is in front: the buckets know one waiting caller, and calls
             # leave in the order in which they came.
             async with self._front:
                 await self._rates.take(share)

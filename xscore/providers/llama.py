@@ -1,11 +1,11 @@
 """A judge on this machine: a llama.cpp server of our own over one GGUF file, on loopback, for as
 long as it is needed.
 
-`llama:FILE` (extra `llama`). A model with a decision head answers by the System One wire. Another
-one is asked each question by itself, and its score is the share that `yes` has beside `no` among
-its next tokens; the state comes first, so that the server's prefix cache holds it. The server ends
-with this process, also when that is killed. Trade-off: without a decision head every memory is a
-call, and a yes-or-no token is a weaker judgment than a trained head's.
+`llama:FILE` (extra `llama`). A model with a decision head answers by the System One wire.
+Another one is asked each question by itself, and its score is the share of `yes` in `yes` and
+`no` among its next tokens; the state comes first, so that the server's prefix cache holds it.
+The server ends with this process, also when that is killed. Trade-off: without a decision head
+every memory is a call, and a yes-or-no token is a weaker judgment than a trained head's.
 """
 
 import asyncio
@@ -211,8 +211,8 @@ class LlamaProvider:
     async def _ask(
         self, request: Request, state: str, question: str, call: CallContext
     ) -> tuple[float | None, int]:
-        """Return the share of `yes` beside `no`, None where neither is likely, and the tokens
-        read."""
+        """Return the share of `yes` in `yes` and `no`, None where neither is likely, and the
+        tokens read."""
         assert self._wire is not None
         body = {
             "messages": [
@@ -236,8 +236,8 @@ class LlamaProvider:
 
 
 def yes_share(reply: Mapping[str, Any]) -> float | None:
-    """Return the share of `yes` beside `no` among the likeliest next tokens; None where neither is
-    among them."""
+    """Return the share of `yes` in `yes` and `no` among the likeliest next tokens; None where
+    neither is among them."""
     try:
         likeliest = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         chances = {"yes": 0.0, "no": 0.0}

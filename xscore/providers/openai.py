@@ -194,8 +194,8 @@ class OpenAIProvider(WireProvider):
         )
 
     async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input: as loaded, if the host reports it, else as the model was
-        made."""
+        """Return the longest input: as loaded, if the host reports it, otherwise as the model
+        was made."""
         listing: Mapping[str, Any] = {}
         with suppress(ProviderError):
             listing = await self.look_up(OPENAI.models_path)
@@ -224,8 +224,8 @@ connect: Final = OpenAIProvider.connect
 def reported_usage(usage: object, request: Request | None = None) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense.
 
-    The vendor counts cached tokens among the prompt's; some gateways count them beside it, and ours
-    is the sum.
+    The vendor counts cached tokens among the prompt's; some gateways count them separately, and
+    ours is the sum.
     """
     if not isinstance(usage, Mapping):
         return None

@@ -338,8 +338,8 @@ def counterfactual_cost(
     """Return what one attempt would have cost without the host's prefix cache, without packs, and
     by the Batch API.
 
-    cost: what it did cost. Only judging is packed and could wait for a batch; any other call costs
-        the same. A batch price is not known where `price_of` stands in for the tables.
+    cost: what it did cost. Only judging is packed and could wait for a batch; any other call
+        costs the same. A batch price is not known where `price_of` replaces the tables.
     """
     plain = usage
     uncached = cost

@@ -157,8 +157,8 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
 
 
 class PluginProvider(ProviderWrapper):
-    """A provider of another package: what it raises beside ProviderError fails the one call, and
-    says who it was."""
+    """A provider of another package: what it raises other than ProviderError fails the one
+    call, and says who it was."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt."""

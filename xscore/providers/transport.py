@@ -194,7 +194,7 @@ def _sendable(part: str, *, variable: str) -> str:
 
 
 def trusted_ssl_context() -> "ssl.SSLContext":
-    """Return the trusted certificates: those the environment names, else the system's.
+    """Return the trusted certificates: those the environment names, otherwise the system's.
 
     Raises UsageError.
     """

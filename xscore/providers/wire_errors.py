@@ -1,10 +1,10 @@
 """Map a status, code or broken connection to one of our errors, for all dialects, with a message
 that is safe to show.
 
-A host's text is untrusted and may repeat the request: of a body only a short message is shown, with
-the key cut out, and nothing where it repeats the prompt. Kinds come from statuses and codes, never
-from the words of a message. The codes of both dialects stand in one table, since gateways mix them.
-Trade-off: a host that says "no money" in prose only is taken by its status.
+A host's text is untrusted and may repeat the request: of a body only a short message is shown,
+with the key cut out, and nothing where it repeats the prompt. Kinds come from statuses and
+codes, never from the words of a message. The codes of both dialects are in one table, since
+gateways mix them. Trade-off: a host that says "no money" in prose only is taken by its status.
 """
 
 from collections.abc import Callable, Mapping
@@ -253,7 +253,7 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
         return self._error(kind, where, body, call, wait_s)
 
     def raise_inner(self, error: object, call: CallContext) -> None:
-        """Raise the error that stands inside a success, if there is one (a numeric `code` is a
+        """Raise the error that is inside a success, if there is one (a numeric `code` is a
         status there)."""
         if error:
             body = error if isinstance(error, Mapping) else {"message": error}
@@ -366,8 +366,8 @@ def error_body(error: Exception) -> object:
 
 
 def unwrapped(body: object) -> object:
-    """Return the error object that stands in this body, which may be one itself; None where there
-    is none."""
+    """Return the error object in this body, which may be one itself; None where there is
+    none."""
     if not isinstance(body, Mapping):
         return None
     inner = body.get("error")

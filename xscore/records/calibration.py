@@ -1,7 +1,7 @@
 """What the scores of a judge were worth on past commits: maps from score to chance, and cuts.
 
-A calibration belongs to one judge identity. It changes no score: it sets the cuts that stand for a
-wished recall, and the weight of words, where the user has set neither, and says what a score means.
+A calibration belongs to one judge identity. It changes no score: it sets the cuts for a chosen
+recall, and the weight of words, where the user has set neither, and says what a score means.
 """
 
 from bisect import bisect_right

@@ -22,7 +22,8 @@ class Stage(StrEnum):
     calls. Those of `primary` have their most tokens in `pipeline.answering.MOST_TOKENS`."""
 
     def __new__(cls, value: str, words: str = "", part: str | None = None) -> Self:
-        """Make a member; the defaults stand for type checkers, who read `Stage(value)` as this."""
+        """Make a member; the defaults are for type checkers, who read `Stage(value)` as
+        this."""
         assert words and part is not None, f"{value} lacks its words, or its part of a turn"
         member = str.__new__(cls, value)
         member._value_ = value

@@ -355,7 +355,7 @@ score_of: Callable[[Ranked], float] = itemgetter(Ranked._fields.index("score"))
 
 
 class PlacedBy(StrEnum):
-    """The rule that gave a memory its place, or let it stand behind another."""
+    """The rule that gave a memory its place, or folded it into another."""
 
     THRESHOLD = "threshold"
     MIN_KEEP = "min_keep"
@@ -364,8 +364,8 @@ class PlacedBy(StrEnum):
     """A memory below the threshold, filled in where words ranked and places were free
     (`pipeline.composition`)."""
     FOLDED = "folded"
-    """A memory that passed, and is placed behind a test of the same file or behind its copy in
-    another package."""
+    """A memory that passed, and is folded into a test of the same file or its copy in another
+    package."""
 
 
 class FillRules(Struct, frozen=True, kw_only=True):
@@ -405,7 +405,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     beyond_k: int
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
     folded: int = 0
-    """How many passed and are placed behind another memory."""
+    """How many passed and are folded into another memory."""
     placed_by: Mapping[str, PlacedBy] = {}
     """Memory id -> the rule of its place, for all kept and all folded."""
 

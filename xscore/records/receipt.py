@@ -142,7 +142,7 @@ class Selected(Struct, frozen=True, kw_only=True):
     """The earlier turn under whose wording it was judged; empty if it was judged under this
     wording."""
     placed_by: str = ""
-    """The rule of its place: `threshold`, `min_keep` or `filled`; `folded`: it is placed behind
+    """The rule of its place: `threshold`, `min_keep` or `filled`; `folded`: it is folded into
     another that is kept."""
     words: float = 0.0
     """What its words added to the log-odds of `raw_score`; 0: nothing."""

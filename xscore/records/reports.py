@@ -33,8 +33,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """What the score and the cut meant on past commits; empty if the judge was not
     calibrated."""
     purpose: str = ""
-    """What a model says that its class, or else its file, is for; empty if none was asked
-    (`xscore batch purposes`)."""
+    """What a model says that its class is for, or its file; empty if none was asked (`xscore
+    batch purposes`)."""
 
 
 class BackgroundStatus(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class HookFailure(Struct, frozen=True):
 
 
 class CalibrationLine(Struct, frozen=True):
-    """What a judge's cut stands for."""
+    """What a judge's cut means."""
 
     judge: str
     """The judge, `provider:model`, as it was asked for."""

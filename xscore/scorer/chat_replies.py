@@ -53,7 +53,7 @@ class ReplyObject(NamedTuple):
 
     data: object
     repaired: bool = False
-    """The reply was not JSON as it stood."""
+    """Whether the reply had to be repaired to be JSON."""
     damaged: str = ""
     """The text that the object was repaired from; empty if it was intact."""
 
@@ -162,9 +162,9 @@ def parse_replies(
 ) -> list[ParsedReply]:
     """Read a reply to a prompt with these ids, and with these questions if several may share it.
 
-    Returns one result for each question, or one for a prompt that names none. A score counts only
-    for the question under whose code it stands, and a damaged reply to several for none. What is
-    wrong with the reply as a whole stands in the first result.
+    Returns one result for each question, or one for a prompt that names none. A score counts
+    only for the question under whose code it is, and a damaged reply to several for none. What
+    is wrong with the reply as a whole is in the first result.
     """
     expected = len(ids)
     if questions:

@@ -1,11 +1,11 @@
 """From what is known of a short list to probabilities: a linear model, trained on past commits.
 
-Each memory gets a rating, the sum of its features times their weights; its share of the ratings of
-all code becomes the probability that a commit about this task would change it. So the same number
-means the same in a short question and in a long message, in a small pool and in a large one. The
-weights are in `learned_words.json`, made by `benchmarks/train_lexical.py`. Trade-off:
-memories that are not code were not part of the training, so they are rated by their evidence beside
-that of the best code.
+Each memory gets a rating, the sum of its features times their weights; its share of the ratings
+of all code becomes the probability that a commit about this task would change it. So the same
+number means the same in a short question and in a long message, in a small pool and in a large
+one. The weights are in `learned_words.json`, made by `benchmarks/train_lexical.py`. Trade-off:
+memories that are not code were not part of the training, so they are rated by their evidence
+relative to that of the best code.
 """
 
 import math
@@ -84,7 +84,7 @@ LONGEST = 2.0
 """Most logarithm of its length that counts: the training had few tasks that are shorter or longer
 by more than seven times."""
 MARGIN_TO = 5
-"""How many places behind the best the rating stands that its margin is measured against."""
+"""How many places after the best the rating is that its margin is measured against."""
 
 
 def task_length(words: int) -> float:

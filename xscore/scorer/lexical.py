@@ -52,7 +52,7 @@ class LexicalJudge:
         links: LinksOf | None = None,
         purposes: Purposes | None = None,
     ) -> None:
-        """Take what is known of the memories beside their words.
+        """Take what is known of the memories in addition to their words.
 
         likeness: cosine with the task by memory id, of an embedder that the identity names; None:
             words alone.

@@ -410,7 +410,7 @@ class ModelJudge:
         detail = self._plan.stop.detail
         if isinstance(unit, PackPrompt):
             return run.lose(unit.pieces, cause, detail)
-        # `ClaimNext` stands for all that is still in the queue.
+        # `ClaimNext` represents all that is still in the queue.
         if isinstance(unit, ClaimedPack):
             packs = [unit.opened.pack]
         else:

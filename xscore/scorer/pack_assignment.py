@@ -107,8 +107,8 @@ class PackAssigner(Struct):
                 self._place(run, self._neighbours(before, run, after))
 
     def _place(self, run: Sequence[Candidate], neighbours: Sequence[PackDraft]) -> None:
-        """Place a run in a pack beside it, if there is room or the run is small; else in its
-        own."""
+        """Place a run in an adjacent pack, if there is room or the run is small; otherwise in
+        its own."""
         for draft in neighbours:
             if draft.fits(run, self.profile.tokens, self.profile.size):
                 self._join(draft, run)
@@ -125,7 +125,7 @@ class PackAssigner(Struct):
     def _neighbours(
         self, before: Candidate | None, run: Sequence[Candidate], after: Candidate | None
     ) -> list[PackDraft]:
-        """Packs beside the run, those that hold the same file first."""
+        """Packs adjacent to the run, those that hold the same file first."""
         in_file: list[PackDraft] = []
         elsewhere: list[PackDraft] = []
         for neighbour, near in ((before, run[0]), (after, run[-1])):
@@ -180,8 +180,8 @@ class PackAssigner(Struct):
                 self._new_draft(group)
 
     def dissolve_touched(self) -> None:
-        """Give the members of a pack that changed to the packs beside it, where those have room for
-        all of them."""
+        """Give the members of a pack that changed to the adjacent packs, where those have room
+        for all of them."""
         if not any(draft.touched for draft in self.drafts.values()):
             return
         row = sorted(self.drafts.values(), key=lambda draft: natural_order(draft.members[0]))
@@ -194,7 +194,8 @@ class PackAssigner(Struct):
     def _dissolve(
         self, draft: PackDraft, before: PackDraft | None, after: PackDraft | None
     ) -> None:
-        """Give all members to the packs beside, in order; change nothing where there is no room."""
+        """Give all members to the adjacent packs, in order; change nothing where there is no
+        room."""
         taken = self._taken(before, draft.members)
         for_before = draft.members[:taken]
         for_after = draft.members[taken:]

@@ -1,8 +1,9 @@
 """How large packs are, and which of them a turn sends. Pure.
 
-Whole packs are sent as they stand, so that the provider's prefix cache serves them; what is left is
-packed for one turn only. Which memories share a pack from turn to turn is `pack_assignment`'s
-business. Trade-off: the misses of a pack that is partly known share no bytes with it.
+Whole packs are sent as they are, so that the provider's prefix cache serves them; what is left
+is packed for one turn only. Which memories share a pack from turn to turn is
+`pack_assignment`'s business. Trade-off: the misses of a pack that is partly known share no
+bytes with it.
 """
 
 from collections import Counter
@@ -94,7 +95,7 @@ def group_in_order(
 
 
 class Pack(Struct, frozen=True):
-    """Memories that share a prompt, in the order in which they stand in it."""
+    """Memories that share a prompt, in their order in it."""
 
     id: str
     members: tuple[Candidate, ...]
@@ -105,7 +106,7 @@ class Pack(Struct, frozen=True):
 def packs_to_send(
     misses: Sequence[Candidate], slots: Slots, profile: PackProfile
 ) -> list[Pack]:
-    """Group what is to be judged: whole packs as they stand, the misses of partly known ones in
+    """Group what is to be judged: whole packs as they are, the misses of partly known ones in
     throwaway packs.
 
     slots: of the whole pool. A memory without a slot goes into a throwaway pack. The user's own

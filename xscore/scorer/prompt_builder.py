@@ -52,7 +52,7 @@ class PromptLayout(Struct, frozen=True):
     """Number of independent questions -> their names; None: memories share a prompt and get
     rotated codes."""
     system: Callable[[], str] = CODE_RUBRIC.text
-    """The text that every request repeats beside the turn."""
+    """The text that every request repeats in addition to the turn."""
     statement: Callable[[], str] = str
     """The text that the question about each memory repeats; empty: memories share one."""
     turn_chars: int | None = None

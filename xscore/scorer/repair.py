@@ -36,7 +36,7 @@ class MemoryPiece(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """Whether its score stands for a part only."""
+        """Whether its score is that of a part only."""
         return self.parts > 1
 
 

@@ -29,7 +29,7 @@ class ParsedReply(Struct, frozen=True):
     void: int = 0
     """Values that are not a valid score, or ids given twice with different values."""
     repaired: bool = False
-    """The reply was not JSON as it stood."""
+    """Whether the reply had to be repaired to be JSON."""
     refused: frozenset[str] = frozenset()
     """Ids that the model declined to score, of a reply that scores others."""
 
@@ -41,7 +41,7 @@ class ReplyFaults(Struct):
     """What was wrong with replies so far; for the receipt's warnings."""
 
     repaired: int = 0
-    """Replies that were not JSON as they stood."""
+    """Replies that had to be repaired to be JSON."""
     foreign: int = 0
     """Scores for ids that were not asked for."""
     void: int = 0

@@ -349,8 +349,8 @@ def _why_document_less(held: float) -> list[str]:
 def _words_of(terms: Sequence[QueryTerm], task: str) -> list[str]:
     """Return terms as words of the task, each once.
 
-    `JavaScript` is not also `java` and `script`, nor do `make` and `requests` stand again as `make
-    requests`.
+    `JavaScript` is not also `java` and `script`, nor do `make` and `requests` occur again as
+    `make requests`.
     """
     single = {term.word for term in terms if not term.joined}
     compounds = [term.word for term in terms if term.share == 1.0]

@@ -22,7 +22,7 @@ BY_EVIDENCE, BY_PLAIN, OTHERS = 250, 150, 100
 """How many memories are on the short list: the best code by evidence and by plain BM25, and the
 best of all others."""
 LEAST = 1e-3
-"""Stands for no evidence where a logarithm is taken."""
+"""Amount that means no evidence where a logarithm is taken."""
 
 WORD_FEATURES = (
     "evidence_of_best",
@@ -44,7 +44,7 @@ PLACE_FEATURES = (
     "size",
     "is_class",
 )
-"""What code has beside its words: a name, a file, a length."""
+"""What code has in addition to its words: a name, a file, a length."""
 _ENDS = {
     Relation.CALLS: ("best_callee", "best_caller"),
     Relation.BELONGS_TO: ("best_owner", "best_member"),
@@ -284,7 +284,7 @@ def _best_of_files(
 
 
 def _best_other(best_of_file: tuple[float, float], amount: float) -> float:
-    """Return the most evidence in a file beside that of a memory with this amount."""
+    """Return the most evidence in a file other than that of a memory with this amount."""
     first, second = best_of_file
     return second if first == amount else first
 
@@ -327,7 +327,7 @@ def _add_link(
 ) -> None:
     """Count a link of a memory.
 
-    feature: of the best memory at such an end; empty: none.
+    feature: of the best memory at such an end; may be empty.
     end_row: what is at the other end; None: it shares no word with the task.
     """
     links.linked += 1

@@ -66,8 +66,8 @@ def _described_plain(kind: Any, marks: list[Meta]) -> str:
 
 
 def _meant(kind: Any, value: object) -> Any:
-    """Return the part of a union that is a table if the value is one, else the first that is not a
-    table."""
+    """Return the part of a union that is a table if the value is one, otherwise the first that
+    is not a table."""
     parts = [part for part in get_args(kind) if part is not type(None)]
     fits = [part for part in parts if _is_table(part) == isinstance(value, dict)]
     return (fits or parts)[0]

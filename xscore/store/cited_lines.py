@@ -38,8 +38,8 @@ class FileLines:
         return of_first + file_digest(b"\n".join(chosen))[_FIRST:]
 
     def find(self, span: LineSpan, span_hash: str) -> LineSpan | None:
-        """Return where the span is now: the old place, else the only other place with the same
-        lines.
+        """Return where the span is now: the old place, otherwise the only other place with the
+        same lines.
 
         None: it is gone, changed, or in several places, none of them the old one.
         """

@@ -1,7 +1,7 @@
 """What a user cites, as a citation: `path:10-40`, `path:10`, `path` or `path::entity`.
 
-A citation keeps the hash of its lines as they are now, never the lines. Trade-off: an entity can be
-cited only while the index has its file as it stands.
+A citation keeps the hash of its lines as they are now, never the lines. Trade-off: an entity
+can be cited only while the index has its file as it is now.
 """
 
 import os
@@ -123,8 +123,8 @@ def _checked_path(root: RepositoryRoot, place: str, base: Path | None) -> str:
 
 
 def _name_inside(root: RepositoryRoot, place: str, base: Path | None) -> str:
-    """Resolve a path, plain or escaped, against base and root: the first that exists, else the last
-    inside."""
+    """Resolve a path, plain or escaped, against base and root: the first that exists, otherwise
+    the last inside."""
     name = ""
     folders = [folder for folder in (base, root.path) if folder is not None]
     for form in dict.fromkeys(() if "\0" in place else (place, native_name(place))):

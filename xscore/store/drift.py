@@ -275,7 +275,8 @@ class DriftCheck:
         return not self._was_there(f"-S{program}", "--", *_BINARY_MANIFESTS)
 
     def _other_version(self, thing: NamedThing) -> str:
-        """Return the version that is required where this one is not allowed; else nothing."""
+        """Return the version that is required where this one is not allowed; otherwise
+        nothing."""
         is_number = "." in thing.version or thing.name.lower() in _VERSIONED_BY_ONE_NUMBER
         if not is_number:
             return ""

@@ -1,12 +1,12 @@
 """Move the store that versions before schema 2 kept in a repository's tree, where other people's
 commits write.
 
-The first command that opens the repository moves it, whole or not at all: only if this user made it
-there, git tracks nothing under its folder, no journal lies beside it, and no other process has it
-open. The new place is trusted before the file is moved, so a killed command leaves one usable
-store, at either place. If the repository has a store already (another worktree's was moved first),
-the rows of this one are added to it. A store in the tree is never opened for anything else.
-Trade-off: a store that was left with a journal waits for `xscore store trust`.
+The first command that opens the repository moves it, whole or not at all: only if this user
+made it there, git tracks nothing under its folder, it has no journal, and no other process has
+it open. The new place is trusted before the file is moved, so a killed command leaves one
+usable store, at either place. If the repository has a store already (another worktree's was
+moved first), the rows of this one are added to it. A store in the tree is never opened for
+anything else. Trade-off: a store that was left with a journal waits for `xscore store trust`.
 """
 
 import os
@@ -191,7 +191,7 @@ def _move(path: Path, target: Path, user_data_dir: Path) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(target))
     note = sqlite_drivers.note_path(path)
-    # first: a plain database opens beside a note, an encrypted one not without it.
+    # first: a plain database opens with a note, an encrypted one not without it.
     if note.exists():
         _rename(note, sqlite_drivers.note_path(target))
     _rename(path, target)
@@ -255,7 +255,7 @@ def _remove_folder(earlier: Path, store_dir: Path) -> None:
         is_encrypted = sqlite_drivers.read_note(store_dir / STORE_FILE) is not None
         for place in set_aside_folders(earlier):
             if is_encrypted and not sqlite_drivers.note_path(place / STORE_FILE).exists():
-                # A plain copy beside an encrypted store would tell what that hides.
+                # A plain copy next to an encrypted store would reveal what that hides.
                 shutil.rmtree(place)
                 continue
             target = make_set_aside_folder(store_dir)
@@ -263,7 +263,7 @@ def _remove_folder(earlier: Path, store_dir: Path) -> None:
                 shutil.move(file, target / file.name)
             place.rmdir()
     with suppress(OSError):
-        # Else it keeps git from adding the rest.
+        # Otherwise it keeps git from adding the rest.
         if [file.name for file in earlier.iterdir()] == [".gitignore"]:
             (earlier / ".gitignore").unlink()
         earlier.rmdir()  # fails where something of others is in it

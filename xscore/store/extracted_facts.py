@@ -1,10 +1,10 @@
 """Rows of facts that were extracted from sessions, and of the exchanges they come from.
 
 A fact waits as an archived memory, so that no turn reads it; its details hold the quote, the
-exchange that has it, and where it stands with the user. An exchange says by itself that it was
-read, so that no clock and no list of ids can go wrong. What was rejected is kept as digests beside
-the row, so that it stays rejected when the row is erased. It decides nothing. Trade-off: a fact
-that waits counts as archived in the figures of a layer.
+exchange that has it, and how the user reviewed it. An exchange says by itself that it was read,
+so that no clock and no list of ids can go wrong. What was rejected is kept as digests apart
+from the row, so that it stays rejected when the row is erased. It decides nothing. Trade-off: a
+fact that waits counts as archived in the figures of a layer.
 """
 
 import json
@@ -184,7 +184,8 @@ def exchanges_saying(connection: sqlite3.Connection, memory_id: str) -> set[str]
 
 
 def sessions_of(connection: sqlite3.Connection, exchanges: Collection[str]) -> set[str]:
-    """Return the sessions of these exchanges: the working session, else the agent's name for it."""
+    """Return the sessions of these exchanges: the working session, otherwise the agent's name
+    for it."""
     rows = connection.execute(
         "SELECT CASE WHEN thread <> '' THEN thread"
         " ELSE coalesce(json_extract(attrs, '$.session'), id) END FROM memory_row"

@@ -186,7 +186,7 @@ def remove_actions(root: str) -> bool:
     folder = file_of(root).rpartition("/")[0]
     top = state_folder()
     try:
-        # A hook that was killed may have left its new file beside the old one.
+        # A hook that was killed may have left its new file next to the old one.
         for name in os.listdir(folder):  # noqa: PTH208  `pathlib` takes 3 ms to load
             if name.startswith(MARKER) and not _unlink(f"{folder}/{name}"):
                 return False

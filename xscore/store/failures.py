@@ -326,7 +326,8 @@ def _clean_detail(text: str, *, allow_pii: bool) -> str:
 
 
 def _last_line(words: str) -> str:
-    """Return the line that says what went wrong: the last of a traceback, else the first."""
+    """Return the line that says what went wrong: the last of a traceback, otherwise the
+    first."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     if lines[0].startswith("Traceback "):
         return lines[-1]

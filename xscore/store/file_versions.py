@@ -127,7 +127,7 @@ def put_version(
     lists, or 0.
 
     A version of the same bytes is rewritten, since it may be damaged. One that no other
-    worktree lists is replaced, which costs less than another beside it.
+    worktree lists is replaced, which costs less than adding another.
     """
     stamp = file.stamp
     number = find_version(connection, stamp.path, stamp.file_hash, rules)

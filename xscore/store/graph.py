@@ -136,7 +136,7 @@ those. `callers`: the functions and tests that call it. `callees`: the functions
 def ends_named(
     connection: sqlite3.Connection, name: str, question: str = ""
 ) -> tuple[str, ...]:
-    """Return the ids that a name stands for; empty if unknown. question: one about functions takes
+    """Return the ids that a name means; empty if unknown. question: one about functions takes
     those of a file."""
     file = naming.find_file(connection, name)
     if file and question not in ("callers", "callees"):

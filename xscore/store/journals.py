@@ -1,13 +1,13 @@
-"""Which of SQLite's journals beside a store may be replayed: those that a process of this user left
+"""Which of SQLite's journals of a store may be replayed: those that a process of this user left
 there.
 
 SQLite replays any well-formed journal before a byte of ours runs, and a journal carries whole
-pages. Anything that can put one beside a store (an archive, a backup, a shared folder) could plant
-scores behind the store's id. Each process that opens a store therefore notes the inode of its
-journal before it writes, and removes the note once the journal is gone. A note lies beside the
-store and is signed with the user's secret, so nobody else can write one, and a sandbox that keeps a
-process out of the user's folder does not keep it from noting. A killed process leaves journal and
-note, and what it committed is recovered. A journal without a valid note is refused.
+pages. Anything that can put one next to a store (an archive, a backup, a shared folder) could
+plant scores behind the store's id. Each process that opens a store therefore notes the inode of
+its journal before it writes, and removes the note once the journal is gone. A note is next to
+the store and is signed with the user's secret, so nobody else can write one, and a sandbox that
+keeps a process out of the user's folder does not keep it from noting. A killed process leaves
+journal and note, and what it committed is recovered. A journal without a valid note is refused.
 
 Stores in the user's own folder need no notes: nobody else writes there. Trade-off: a power cut may
 lose a note that the disk did not have yet; `xscore store trust` then accepts the journal.
@@ -53,7 +53,7 @@ _notes_of_closed: dict[Path, list[Path]] = {}
 
 
 def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
-    """Raise StoreUntrusted if a journal beside the store at `path` was not left by a process of
+    """Raise StoreUntrusted if a journal of the store at `path` was not left by a process of
     this user."""
     if path.is_relative_to(user_data_dir):
         return
@@ -72,7 +72,8 @@ def refuse_foreign_journal(path: Path, user_data_dir: Path) -> None:
 
 
 def has_unusable_journal(path: Path, user_data_dir: Path) -> bool:
-    """Whether beside the store at `path` lies a journal of others, or what is no file at all."""
+    """Whether the store at `path` has a journal of others, or something in its place that is no
+    file."""
     for suffix in JOURNALS:
         with suppress(OSError):
             if not stat.S_ISREG(Path(f"{path}{suffix}").lstat().st_mode):
@@ -125,7 +126,7 @@ def note_journal(connection: sqlite3.Connection, path: Path, user_data_dir: Path
 
 
 def accept_journals(path: Path, user_data_dir: Path) -> None:
-    """Note the journals beside a store that the user accepts. Raises StoreError."""
+    """Note the journals of a store that the user accepts. Raises StoreError."""
     for suffix in REPLAYED:
         inode = _inode_of(Path(f"{path}{suffix}"))
         if inode:
@@ -133,7 +134,7 @@ def accept_journals(path: Path, user_data_dir: Path) -> None:
 
 
 def has_journal(path: Path) -> bool:
-    """Whether a journal with content lies beside the database at `path`."""
+    """Whether the database at `path` has a journal with content."""
     return any(_inode_of(Path(f"{path}{suffix}")) for suffix in REPLAYED)
 
 

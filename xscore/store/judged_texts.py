@@ -33,7 +33,7 @@ def read_judged_texts(
         judged = next(name for name in judged_views(Layer(layer), tests) if name in views)
         stored_hash = views[judged].hash
         candidate = candidate_of[identifier]
-        # With its file's purpose beside it, a memory is another content to the judge.
+        # With its file's purpose, a memory is another content to the judge.
         if described_hash(stored_hash, candidate.purpose) != candidate.content_hash:
             continue
         with damage_if_invalid("a memory"):

@@ -82,8 +82,8 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
 
 
 def find_memories(store: "Store", name: str) -> list[Memory]:
-    """Return the memories that a name stands for, which may be several, of the user and of the
-    repositories beside this one, too."""
+    """Return the memories that a name means, which may be several, of the user and of the
+    joined repositories, too."""
     ids = find_named(store.connection, name) or [name]
     memories: list[Memory] = []
     for connection in store.connections():
@@ -267,7 +267,7 @@ def list_projects(user: sqlite3.Connection) -> dict[str, float]:
 
 
 def count_observations(user: sqlite3.Connection | None) -> int:
-    """Count the observations, or else the projects, in the user's store; 0 without a store."""
+    """Count the observations, or the projects, in the user's store; 0 without a store."""
     if user is None:
         return 0
     return len(list_observations(user)) or len(list_projects(user))

@@ -179,7 +179,7 @@ class _NamedThings:
         return []
 
     def _one_file(self, place: str) -> list[str]:
-        """Return the file with this path, else the only one whose path ends with it."""
+        """Return the file with this path, otherwise the only one whose path ends with it."""
         named = self._files.get(place.rpartition("/")[2], [])
         if place in named:
             return [place]

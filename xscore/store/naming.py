@@ -1,10 +1,10 @@
-"""What a name that a user types stands for, and the names nearest to one that stands for nothing.
+"""What a name that a user types means, and the names nearest to one that means nothing.
 
-A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the last
-part of an entity's name (each of the definitions that a file has of it), or a module-level value,
-which stands for the block that defines it, or a commit as it is cited (`commit 1a2b3c4`). A path
-may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several memories
-may bear one name. Trade-off: a name without a path reads the names of all memories.
+A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the
+last part of an entity's name (each of the definitions that a file has of it), or a module-level
+value, which means the block that defines it, or a commit as it is cited (`commit 1a2b3c4`). A
+path may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several
+memories may bear one name. Trade-off: a name without a path reads the names of all memories.
 """
 
 import os
@@ -79,9 +79,9 @@ def find_file(connection: sqlite3.Connection, name: str) -> str:
 
 
 def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = False) -> list[str]:
-    """Return the ids of the memories that a name stands for; empty if it stands for none.
+    """Return the ids of the memories that a name means; empty if it means none.
 
-    inside: an entity also stands for what is defined inside it.
+    inside: an entity also means what is defined inside it.
     """
     by_id = _column(connection, "SELECT id FROM memory WHERE id = ?", name)
     if by_id:
@@ -97,7 +97,8 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
     if lines is not None:
         first = int(lines[2])
         last = int(lines[3] or lines[2])
-        # Exactly these lines, else the smallest memory around them, else all that they touch.
+        # Exactly these lines, otherwise the smallest memory around them, otherwise all that
+        # they touch.
         for query in (_SAME_LINES, _AROUND, _TOUCHED):
             at_lines = _of_files(connection, lines[1], query, first, last)
             if at_lines:
@@ -115,8 +116,8 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
 def _entities_of(
     connection: sqlite3.Connection, path: str, entity: str, queries: Sequence[str]
 ) -> list[str]:
-    """Return the memories of an entity of a file, else the blocks that define a value of its
-    name."""
+    """Return the memories of an entity of a file, otherwise the blocks that define a value of
+    its name."""
     ids: list[str] = []
     files = _files(connection, path)
     for file in files:
@@ -132,7 +133,7 @@ def _entities_of(
 def _of_files(
     connection: sqlite3.Connection, path: str, query: str, *parameters: object
 ) -> list[str]:
-    """Return what a query finds in each file that a path stands for."""
+    """Return what a query finds in each file that a path means."""
     ids: list[str] = []
     for file in _files(connection, path):
         ids += _column(connection, query, file, *parameters)
@@ -166,7 +167,7 @@ def near_names(connection: sqlite3.Connection, name: str) -> list[str]:
 
 
 def unknown_name(connection: sqlite3.Connection, name: str) -> NothingMatched:
-    """Return the error for a name that stands for nothing, with the nearest names in its hint."""
+    """Return the error for a name that means nothing, with the nearest names in its hint."""
     was_indexed = (
         f"SELECT 1 FROM worktree_meta WHERE worktree = {HERE} AND key = 'index_profile' UNION"
         " SELECT 1 FROM file"

@@ -219,7 +219,7 @@ class _Groups:
         return form in self._next
 
     def root(self, item: object) -> object:
-        """Return the one item that stands for its group."""
+        """Return the one item that represents its group."""
         while (following := self._next.setdefault(item, item)) != item:
             self._next[item] = self._next[following]
             item = following

@@ -80,7 +80,7 @@ def find_other(name: str, *, root: RepositoryRoot, user_data_dir: Path) -> Other
 
 
 def name_of_root(root: RepositoryRoot, user_data_dir: Path) -> str:
-    """Return what a repository is called here: by its origin, else by its folder."""
+    """Return what a repository is called here: by its origin, otherwise by its folder."""
     if is_followed(root, user_data_dir):
         return short_name(name_of_followed(root))
     name = repository_name(origin_url(root.path))

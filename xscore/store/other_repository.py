@@ -1,4 +1,5 @@
-"""Another repository that this user has indexed on this machine, read beside a turn's own.
+"""Another repository that this user has indexed on this machine, read together with a turn's
+own.
 
 What it lends: code and documents of its files, and what was stated for it: decisions, conventions,
 facts. Exchanges, sessions, commits, fetched documents and the user's own layer stay there. Its
@@ -130,8 +131,8 @@ class OtherRepository:
         return memories
 
     def find(self, name: str) -> list[Memory]:
-        """Return what a name stands for that begins with this repository's: `acme/lib: src/x.py`,
-        or the id that a memory of it has here."""
+        """Return what a name means that begins with this repository's: `acme/lib: src/x.py`, or
+        the id that a memory of it has here."""
         begins = f"{self.name}{NAME_END}"
         if not name.startswith(begins):
             return list(self.memories([name]).values())

@@ -1,4 +1,4 @@
-"""What a turn reads of the memories of each version of a file, packed beside it (table
+"""What a turn reads of the memories of each version of a file, packed for it (table
 `version_pool`).
 
 Reading ten thousand rows by SQL, each with its views, took a tenth of a hook. A pack holds the same

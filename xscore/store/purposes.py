@@ -134,7 +134,7 @@ def file_purposes(connection: sqlite3.Connection, paths: Iterable[str]) -> dict[
 
 
 def latest_purposes(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the latest purpose of each file, by path: of its content now, or else of an earlier
+    """Return the latest purpose of each file, by path: of its content now, or of an earlier
     one, which says what the file is for as well as words can rank by."""
     purposes: dict[str, str] = {}
     purposes.update(

@@ -1,13 +1,14 @@
 """Replace secrets in text by `<SECRET:type>` before it is stored or sent, and name files that hold
 only secrets.
 
-The rules are data (`secrets.toml`, read as JSON). Each starts with a literal found by plain search;
-a bounded pattern is tried only there, so clean text costs a few searches. In code an unquoted word
-is mostly a variable, so it stays; in prose and configuration it is redacted beside a secret-looking
-name. PEM bodies are found whole, escaped into one line, or truncated. The number of lines never
-changes, and redacting twice changes nothing. Of many texts, nearly none holds a literal:
-`find_literals` searches them at once. Trade-offs: random-looking strings without a prefix or name
-are missed; when in doubt, a literal beside a secret-looking name is redacted.
+The rules are data (`secrets.toml`, read as JSON). Each starts with a literal found by plain
+search; a bounded pattern is tried only there, so clean text costs a few searches. In code an
+unquoted word is mostly a variable, so it stays; in prose and configuration it is redacted next
+to a secret-looking name. PEM bodies are found whole, escaped into one line, or truncated. The
+number of lines never changes, and redacting twice changes nothing. Of many texts, nearly none
+holds a literal: `find_literals` searches them at once. Trade-offs: random-looking strings
+without a prefix or name are missed; when in doubt, a literal with a secret-looking name is
+redacted.
 """
 
 import re
@@ -221,7 +222,8 @@ _COLOR = r"\x1b\[[\x20-\x3f]{0,40}[@-~]"
 _UNSEEN = compiled_late(rf"(?:{_COLOR}|[\x00-\x08\x0e-\x1f\x7f{BIDI}{INVISIBLE}{COMBINING}])+")
 _CONTROLS = tuple(map(chr, (*range(9), *range(14, 32), 127)))
 _BROKEN_TOKEN = compiled_late(
-    # What goes on has a digit, or is as long as no word: else a word of the next line would go.
+    # What goes on has a digit, or is as long as no word: otherwise a word of the next line
+    # would go.
     r"(?<=[A-Za-z0-9+/_=-]{4})[ \t]*\n[ \t]*(?=[A-Za-z+/_=-]{0,40}[0-9]|[A-Za-z0-9+/_=-]{24})"
 )
 """Matches the end of a line within a token."""
@@ -438,8 +440,9 @@ def _replace(text: str, secrets: Iterable[SecretSpan]) -> str:
 def _with_rest(text: str, secrets: Iterable[SecretSpan], *, is_last: bool) -> list[SecretSpan]:
     """Let each finding take what is left of its word, in the last pass of its line.
 
-    A secret beside one that is redacted is found by the next pass. Only a text that is made for it
-    goes on so: one word of a megabyte, of which each pass would find a few hundred characters.
+    A secret next to one that is redacted is found by the next pass. Only a text that is made
+    for it goes on so: one word of a megabyte, of which each pass would find a few hundred
+    characters.
     """
     rest = _REST_OF_LINE if is_last else _REST_OF_WORD
     longer: list[SecretSpan] = []

@@ -33,7 +33,7 @@ read."""
 
 
 class OpenedDatabase(Struct, frozen=True):
-    """The database of a root, and what a store needs beside it."""
+    """The database of a root, and what else a store needs."""
 
     connection: sqlite3.Connection
     root: RepositoryRoot
@@ -110,7 +110,8 @@ def _open_copy(root: RepositoryRoot, user_data_dir: Path, trust: bool) -> Opened
 
 
 def _is_disk_full(root: RepositoryRoot, user_data_dir: Path) -> bool:
-    """Whether a store could not be opened for want of room, beside it or for the user's notes."""
+    """Whether a store could not be opened for want of room, in its folder or for the user's
+    notes."""
     for place in (root.store_dir, user_data_dir):
         with suppress(OSError):
             disk = os.statvfs(nearest_folder(place))

@@ -2,9 +2,9 @@
 the erased rows.
 
 A mark in the store records that this is pending, in case the process is killed. The module also
-finds leftover copies beside a store and searches files for erased lines. Trade-offs: every erasure
-rewrites the database, which takes about a second and a second copy per 100 MB; freed disk blocks
-are out of reach.
+finds leftover copies next to a store and searches files for erased lines. Trade-offs: every
+erasure rewrites the database, which takes about a second and a second copy per 100 MB; freed
+disk blocks are out of reach.
 """
 
 import re

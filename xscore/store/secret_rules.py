@@ -117,7 +117,7 @@ class SecretName(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """How a value is written beside its name."""
+    """How a value is written with its name."""
 
     tail: str
     check: str
@@ -240,7 +240,7 @@ def _is_plain(value: str) -> bool:
 
 
 def _is_sure(value: str) -> bool:
-    """Whether a value of any length stands for itself: no reference (`$X`, `{{ x }}`, `%x%`,
+    """Whether a value of any length is a literal: no reference (`$X`, `{{ x }}`, `%x%`,
     `!vault`), placeholder, type or variable with a telling name."""
     lowered = value.lower()
     if value[0] in "<{$%/[*!" or value.endswith(("}", ">")):
@@ -262,8 +262,8 @@ def _is_numbered_name(value: str) -> bool:
     """Whether a value names a type or variable although it has digits: `Uint8Array`,
     `base64_password`.
 
-    Beside the known name it may have only words of which such names are made: `sha256Hunter` is a
-    password.
+    In addition to the known name it may have only words of which such names are made:
+    `sha256Hunter` is a password.
     """
     if len(value) > NAME_CHARS or not _IDENTIFIER.match(value.lstrip(_OPERATORS)):
         return False

@@ -1,5 +1,5 @@
-"""Words of code and prose: identifiers split, lightly stemmed, hashed into the sparse vector kept
-beside each memory.
+"""Words of code and prose: identifiers split, lightly stemmed, hashed into the sparse vector
+kept with each memory.
 
 A vector is a run of 6-byte entries: a 32-bit term hash, the term's count in the text, and the
 fields that contain it (name, owner, path, heading). Fields are flags, not weights, so that
@@ -368,8 +368,8 @@ def _mark_alias(marks: dict[int, int], alias: str) -> None:
 
 
 def phrase_hash(words: Iterable[str]) -> int | None:
-    """Return the term of words that stand together, which is that of an identifier made of
-    them; None if they have no letter and no digit."""
+    """Return the term of words that are adjacent, which is that of an identifier made of them;
+    None if they have no letter and no digit."""
     parts: list[str] = []
     for word in words:
         parts += [part.lower() for part in _parts(word)]

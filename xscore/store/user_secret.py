@@ -103,8 +103,8 @@ def set_damaged_aside(user_data_dir: Path) -> str:
 
 
 def explain_lost_marks(user_data_dir: Path) -> str:
-    """Return why a store of the user may be unknown, where a damaged file was set aside; else an
-    empty string."""
+    """Return why a store of the user may be unknown, where a damaged file was set aside;
+    otherwise an empty string."""
     for damaged in _damaged_files(user_data_dir):
         return f", or its mark was lost with {damaged}"
     return ""

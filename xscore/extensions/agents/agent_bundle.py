@@ -3,7 +3,7 @@ few bodies.
 
 A body that the agent does not need costs as much as one that it does, while a place saves it a
 search. So places come first, and a prompt's bodies never take more than half of the text: whole
-where a memory is short and surely meant, else the lines of it that the task is about.
+where a memory is short and surely meant, otherwise the lines of it that the task is about.
 
 Agents limit this text in different units (Claude Code, Gemini and Cursor in characters, Codex in
 bytes of UTF-8). It is measured in bytes, since a text never has fewer bytes than characters. It
@@ -100,8 +100,8 @@ def render_agent_bundle(
     errors: error output that came with the task; a body that must be cut keeps the lines around
         the one that its stack trace names.
     drifts: what facts name that no longer exists, by memory id.
-    spares: bodies take at most half of the text, for an agent that did not ask for it; else they
-        take what room there is.
+    spares: bodies take at most half of the text, for an agent that did not ask for it;
+        otherwise they take what room there is.
     """
     by_words = ranked_by_words(answer)
     relevant = [memory for memory in answer.selected if by_words or not memory.below_threshold]

@@ -10,8 +10,8 @@ from xscore.store.store import Store
 
 
 def before_compaction(call: HookCall) -> str:
-    """Remember what the log has of the exchange and where the work stands, before the agent drops
-    it. Raises StoreError."""
+    """Remember what the log has of the exchange and the state of the work, before the agent
+    drops it. Raises StoreError."""
     if not has_store(call.root.store_dir):
         return ""
     is_told = call.settings.agents.memory != "off"
@@ -35,8 +35,8 @@ def at_stop(call: HookCall) -> str:
 
 
 def _remember_exchange(call: HookCall) -> str:
-    """Remember the exchange from the agent's message if it holds one, else from its log; return why
-    it could not."""
+    """Remember the exchange from the agent's message if it holds one, otherwise from its log;
+    return why it could not."""
     message = call.message
     problem = ""
     now = time.time()

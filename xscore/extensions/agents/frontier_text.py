@@ -28,7 +28,7 @@ _TAIL = f"</{FENCE}>"
 
 
 def keep_frontier(store: Store, log: Path, *, origin: str, thread: str, now: float) -> None:
-    """Keep where the work stands, before the agent drops its context.
+    """Keep the state of the work, before the agent drops its context.
 
     origin: the client, as the readers of logs name its format. now: Unix seconds.
     Raises StoreError.
@@ -45,7 +45,7 @@ def keep_frontier(store: Store, log: Path, *, origin: str, thread: str, now: flo
 def frontier_after_compaction(
     store: Store, log: Path | None, *, origin: str, thread: str
 ) -> str:
-    """Return where the work stands, in at most 2,000 bytes; empty if nothing is known.
+    """Return the state of the work, in at most 2,000 bytes; empty if nothing is known.
 
     Raises StoreError.
     """

@@ -38,8 +38,8 @@ _FAILED = {
 }
 """Client -> what its message after a failed call contains, as a pattern of `case`. `?` stands for
 spaces and quotes, which would have to be quoted twice."""
-# It begins where no part of it stands before, so that a long word is read once, and not from each
-# of its letters.
+# It begins where none of its characters comes before, so that a long word is read once, and not
+# from each of its letters.
 _PROGRAM = r"(?<![\w./@+'-])(?P<program>(?:'[^']*'|[\w./@+-])+)"
 
 

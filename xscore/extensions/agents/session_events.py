@@ -79,7 +79,8 @@ def _usual_choices(call: HookCall, store: Store) -> str:
 
 
 def _frontier(call: HookCall, store: Store) -> str:
-    """Return where the work stood, for a session whose context was compacted; else nothing."""
+    """Return the state of the work, for a session whose context was compacted; otherwise
+    nothing."""
     if call.message.source != COMPACTED or call.settings.agents.memory == "off":
         return ""
     # Only after a compaction.

@@ -1,12 +1,12 @@
 """What is kept of an agent's failed tool call, and what helped in the end.
 
 A failed command or edit goes into the working tree's file (`store.failed_actions`), by which
-`tool_gate` recognizes its repetition. It becomes a memory, counted by signature, as well: here for
-agents whose logs are not read, else when the log is. What helped is what was done until the same
-call succeeded; of a command that was called wrongly, the next one of its kind that worked. Failures
-that say nothing of the call are left out: commands that only read, timeouts, signals, the network.
-Everything is redacted and shortened before it is written. Trade-off: what helped is taken from what
-hooks saw, not from what caused the failure.
+`tool_gate` recognizes its repetition. It becomes a memory, counted by signature, as well: here
+for agents whose logs are not read, otherwise when the log is. What helped is what was done
+until the same call succeeded; of a command that was called wrongly, the next one of its kind
+that worked. Failures that say nothing of the call are left out: commands that only read,
+timeouts, signals, the network. Everything is redacted and shortened before it is written.
+Trade-off: what helped is taken from what hooks saw, not from what caused the failure.
 """
 
 import time

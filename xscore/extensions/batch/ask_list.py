@@ -344,7 +344,7 @@ def ask_batch(path: Path, flags: Flags, *, print_turn: PrintTurn) -> int:
         gap = "\n" if len(objects) > 1 else ""
         write_stdout(f"{gap}{bold(f'# {one_line(question.id)}')}  {one_line(question.task)}")
         if answer.answer is None and not answer.selected:
-            write_stdout("nothing was chosen")  # why stands with the account
+            write_stdout("nothing was chosen")  # the account says why
         print_turn(answer, terminal, may_hint=answers and not settings.settings.judge.replay)
 
     report = run_with_pipeline(

@@ -309,7 +309,7 @@ _ASKED = """
     ORDER BY 1
 """
 """SQL that counts why memories are lost, or whether they wait: how many were asked for first,
-and how many are so now. A part stands alone in its prompt; a memory in parts waits while one of
+and how many are so now. A part is alone in its prompt; a memory in parts waits while one of
 them does."""
 _WAITING = (
     "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"

@@ -327,7 +327,7 @@ class ResultCollector:
                 answered.append(name)
         # The renderer takes the questions of one prompt together.
         answered.sort(key=itemgetter(1))
-        # Planned with another version's prompt: the answers stand.
+        # Planned with another version's prompt: the answers count.
         with suppress(UsageError):
             renderer = self._make_renderer(self.context.store, host, self._job)
             for name, request in renderer.requests(answered):

@@ -1,8 +1,8 @@
 """`xscore batch status | collect | wait | cancel | list`: advance and show jobs at a vendor.
 
 A job belongs to the vendor of its own judge, whatever judge the settings name. One failing host
-does not stop others from advancing. The text, the JSON and the exit codes of jobs stand below the
-commands.
+does not stop others from advancing. The text, the JSON and the exit codes of jobs come after
+the commands.
 """
 
 import asyncio
@@ -203,7 +203,7 @@ def list_jobs(limit: int | None, flags: Flags) -> None:
 @JOB
 @click.option("--offline", is_flag=True, help="Show what the store has; do not ask the vendor.")
 def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
-    """Show a job's progress; without ID all running jobs, or else the newest.
+    """Show a job's progress; without ID all running jobs, or the newest.
 
     ID may be a prefix. The vendor is asked for the status of its batches; nothing is sent or
     fetched.

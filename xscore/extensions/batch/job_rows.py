@@ -348,8 +348,8 @@ def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
 
 
 def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
-    """Return the jobs whose id starts with this, newest first; without a name: all running ones, or
-    else the newest.
+    """Return the jobs whose id starts with this, newest first; without a name: all running
+    ones, or the newest.
 
     Raises NothingMatched where there is none, UsageError where several ids start so.
     """

@@ -2,7 +2,7 @@
 
 Everything about batches, kills, caps and dollars is that of any job (`machine`); only what a
 request says and what is kept of its reply is here. Trade-off: a subject that is edited between
-sending and fetching keeps no line: nothing tells whether its names stood in what was shown.
+sending and fetching keeps no line: nothing tells whether its names were in what was shown.
 """
 
 from collections.abc import Mapping, Sequence

@@ -66,7 +66,7 @@ class PurposePlan(Struct, frozen=True, kw_only=True):
 
 
 def writer_of(parts: PipelineParts) -> JudgeDescription:
-    """Return the chat model that writes: `batch.purpose_model`, or else the judge's.
+    """Return the chat model that writes: `batch.purpose_model`, or the judge's.
 
     Raises UsageError for one that writes no text.
     """

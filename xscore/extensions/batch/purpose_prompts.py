@@ -1,9 +1,9 @@
 """Prompts that ask for purposes, several in each, and what is kept of their replies.
 
 A line is kept if every identifier, path and number in it is in what the model was shown, and
-every word of judging; and if it gives no instructions: what a model says about text of strangers is
-data as well, and a judge is shown it beside others.
-Trade-off: a line with one name too many is dropped whole, and not asked for again.
+every word of judging; and if it gives no instructions: what a model says about text of
+strangers is data as well, and a judge is shown it among others. Trade-off: a line with one name
+too many is dropped whole, and not asked for again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -101,8 +101,8 @@ def _is_encrypted(store: Store) -> bool:
 
 
 def _open_input_file(store: Store) -> IO[bytes]:
-    """Open a buffer for the input of one batch: an unnamed file beside the store, or memory for an
-    encrypted one."""
+    """Open a buffer for the input of one batch: an unnamed file next to the store, or memory
+    for an encrypted one."""
     if _is_encrypted(store):
         return io.BytesIO()
     return tempfile.TemporaryFile(dir=store.path.parent, buffering=WRITE_BUFFER_BYTES)

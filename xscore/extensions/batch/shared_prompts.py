@@ -1,8 +1,9 @@
 """Prompts that several questions share: their layout, and which questions share which packs.
 
-A prompt takes up to `batch.questions_a_call` questions, and fewer where the model's output cap or
-its context would not hold them. Its reply is read by `scorer.chat_replies`. Trade-off: packs that
-differ in one member are not shared, and one very long question makes room for fewer beside it.
+A prompt takes up to `batch.questions_a_call` questions, and fewer where the model's output cap
+or its context would not hold them. Its reply is read by `scorer.chat_replies`. Trade-off: packs
+that differ in one member are not shared, and one very long question leaves room for fewer
+others.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,9 +1,9 @@
 """The change that is checked: what git says about a revision, or a diff from a file or pipe.
 
-`HEAD` stands for everything that is not committed, staged or not, new files included; `REV` for
-what the working tree has and REV has not, as `git diff REV`; `A..B` and `A...B` for the difference
-of two commits, the latter from where B parted from A. Trade-off: the index is that of the working
-tree, so a difference of two commits is checked against what is checked out.
+`HEAD` means everything that is not committed, staged or not, new files included; `REV` for what
+the working tree has and REV has not, as `git diff REV`; `A..B` and `A...B` for the difference
+of two commits, the latter from where B parted from A. Trade-off: the index is that of the
+working tree, so a difference of two commits is checked against what is checked out.
 """
 
 from collections.abc import Iterable

@@ -54,7 +54,7 @@ class FileRole(StrEnum):
 def role_of(path: str) -> FileRole:
     """Return what a file is for, by its name."""
     name = path.rpartition("/")[2]
-    # What lies beside tests and is not code changes with them.
+    # What is in the folders of tests and is not code changes with them.
     if is_test_path(path, language_of(path)) or _DATA_OF_TESTS.search(folder_of(path)):
         return FileRole.TEST
     if _DOCUMENT.match(name) or _DOCUMENT_NAME.match(name):

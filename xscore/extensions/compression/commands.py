@@ -65,10 +65,10 @@ _OPTIONS = [
 def compress(session: str, flags: Flags) -> int:
     """Write a coding agent's session within a token budget, without a model unless one is named.
 
-    SESSION is a log file, the start of a session's id, or a thread of `session list`. Without it,
-    the agent's latest session here is used, or else the working session. What you said, failed
-    attempts, commands, paths and names stay word for word; old outputs and explanations go first.
-    Exit code 1 if what stays word for word is over the budget.
+    SESSION is a log file, the start of a session's id, or a thread of `session list`. Without
+    it, the agent's latest session here is used, or the working session. What you said, failed
+    attempts, commands, paths and names stay word for word; old outputs and explanations go
+    first. Exit code 1 if what stays word for word is over the budget.
     """
     settings = read_settings(flags).settings
     with opened_store(flags, settings=settings) as store:

@@ -1,4 +1,4 @@
-"""Write a compressed session as one text: the oldest turns first, where the work stands last.
+"""Write a compressed session as one text: the oldest turns first, the state of the work last.
 
 Each turn has its number, by which it can be seen whole again. The same session and budget give the
 same bytes. Trade-off: numbers count from the start of the log, so they move where an agent rewrites

@@ -55,7 +55,7 @@ class FailedAttempt(Struct, frozen=True):
 
 
 class Frontier(Struct, frozen=True, kw_only=True):
-    """Where the work stands."""
+    """The state of the work."""
 
     request: str = ""
     """The user's last words, whole."""

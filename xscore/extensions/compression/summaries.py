@@ -1,10 +1,10 @@
 """Have a model summarize what the rules would drop, and keep only what its source bears out.
 
 One call for each block of old turns, newest block first, at most `session.summary_calls`. The
-source is the agent's own words: nothing that a tool returned. A sentence stays only if every path,
-identifier and number in it stands in the source, and most of its words do. A reply is kept by the
-hash of its source, so none is paid twice. Trade-off: a sentence that is true and says it in other
-words is dropped.
+source is the agent's own words: nothing that a tool returned. A sentence stays only if every
+path, identifier and number in it is in the source, and most of its words do. A reply is kept by
+the hash of its source, so none is paid twice. Trade-off: a sentence that is true and says it in
+other words is dropped.
 """
 
 import re

@@ -1,8 +1,9 @@
 """Write a turn at one of four levels of shortening.
 
-What the user said, failed attempts and their errors stand at every level. Level 0 has all words and
-the frames of outputs, 1 the telling sentences and the commands, 2 the first sentence, 3 nothing but
-what every level has. Trade-off: which sentence tells something is guessed from its words.
+What the user said, failed attempts and their errors are in every level. Level 0 has all words
+and the frames of outputs, 1 the telling sentences and the commands, 2 the first sentence, 3
+nothing but what every level has. Trade-off: which sentence tells something is guessed from its
+words.
 """
 
 import re

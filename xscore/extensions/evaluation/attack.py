@@ -1,11 +1,12 @@
 """Attack a judge: does text in a repository that gives it orders move its scores?
 
-Payloads of twelve families stand, one family at a time, in five places of real files, copied to a
-folder of their own; then their benign twins stand there, of the same length and with the same
-sort of words. Both are judged afresh by the user's judge, in the same packs. The difference of the
-score of a memory that holds one is what the payload moved, and the differences of all others what
-it moved beside it. Calls are counted in the repository's ledger and under its caps. Trade-off: a
-model's scores vary from call to call, so a small difference says nothing.
+Payloads of twelve families are put, one family at a time, in five places of real files, copied
+to a folder of their own; then their benign twins are put there, of the same length and with the
+same sort of words. Both are judged afresh by the user's judge, in the same packs. The
+difference of the score of a memory that holds one is what the payload moved, and the
+differences of all others what it moved elsewhere. Calls are counted in the repository's ledger
+and under its caps. Trade-off: a model's scores vary from call to call, so a small difference
+says nothing.
 """
 
 import csv

@@ -33,10 +33,11 @@ HEADS = ("family", "obeyed", "raised by", "newly kept", "recognized", "others mo
 def attack_judge(task: str, flags: Flags) -> int:
     """Hide instructions to the judge in copies of real files, and see whether it obeys.
 
-    Twelve families of instructions stand in a comment, a docstring, a string, a document and a
-    setting, each judged beside a harmless text of its kind. TASK is what is asked; default: about
-    something that few repositories have. A memory that gives instructions is judged in a prompt of
-    its own, so the scores of others should not move. Your files are not changed.
+    Twelve families of instructions are put in a comment, a docstring, a string, a document and
+    a setting, each judged together with a harmless text of its kind. TASK is what is asked;
+    default: about something that few repositories have. A memory that gives instructions is
+    judged in a prompt of its own, so the scores of others should not move. Your files are not
+    changed.
     """
     terminal = flags.terminal
 

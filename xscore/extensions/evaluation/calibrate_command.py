@@ -90,12 +90,12 @@ def calibrate(
 ) -> int:
     """Measure the judge on past commits, so that its cut keeps a chosen share of what is needed.
 
-    CASES is a file that `xscore eval mine` wrote; without it the newest 120 fitting commits of this
-    repository are used. The share of memories that were really needed is fitted to the scores, for
-    each kind with enough of them. The cuts for --recall and the weight of words beside the judge
-    are stored for this judge in this repository; they hold where you have set neither
-    selection.threshold nor selection.words. `explain` and `status` say what a score is worth. Fewer
-    than 30 needed memories are refused.
+    CASES is a file that `xscore eval mine` wrote; without it the newest 120 fitting commits of
+    this repository are used. The share of memories that were really needed is fitted to the
+    scores, for each kind with enough of them. The cuts for --recall and the weight of words
+    relative to the judge are stored for this judge in this repository; they hold where you have
+    set neither selection.threshold nor selection.words. `explain` and `status` say what a score
+    is worth. Fewer than 30 needed memories are refused.
     """
     if check and reset:
         raise UsageError("--check and --reset exclude each other", hint="Give one of them.")

@@ -259,8 +259,8 @@ def _gain(ranks: Sequence[int], gold: int) -> float:
 
 
 def fit_maps(cases: Sequence[ScoredCase], weight: float) -> dict[str, ScoreMap]:
-    """Return a map for every kind that has gold: its own where there is enough, else that of all
-    these kinds together.
+    """Return a map for every kind that has gold: its own where there is enough, otherwise that
+    of all these kinds together.
 
     Past commits say nothing of the others, such as documents and decisions.
     """

@@ -10,7 +10,7 @@ by hand needs `id`, `task` and `gold` (`query` is another name of `task`). Other
 - `tests`: the same form; tests that the change touched, which are neither gold nor wrong.
 - `commit`, `parent`: the change, and the commit before it, whose files are searched. Without a
   parent the files are searched as they are.
-- `file`: the file that one is in while asking; empty: none.
+- `file`: the file that the user is in while asking; may be empty.
 - `repository`: a folder below `--repositories`; empty: this repository.
 - `date`: of the commit, `YYYY-MM-DD`.
 - `language`, `kind`: what figures are grouped by: that of most gold; `fix`, `feature` or `change`.

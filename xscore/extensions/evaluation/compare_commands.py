@@ -205,7 +205,7 @@ class _Runner(Struct):
             )
             forecast = run_with_pipeline(self.flags, work, settings=settings[variant.name])
             tokens = describe_tokens(forecast.input_tokens, forecast.output_tokens)
-            # A few of the commits stand for all, also for what is cached.
+            # A few of the commits represent all, also for what is cached.
             is_sampled = any(case.parent for case in cases.cases)
             sampled = " (estimated from a few commits)" if is_sampled else ""
             recorded = ""

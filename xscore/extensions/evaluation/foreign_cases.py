@@ -174,7 +174,8 @@ def _form_of(line: str) -> type[RetrievalBenchLine] | type[ContextBenchLine] | N
 
 
 def _query_text(query: Mapping[str, Any]) -> str:
-    """Return the words of a query: the text if there is one, else title, body, comment and signal.
+    """Return the words of a query: the text if there is one, otherwise title, body, comment and
+    signal.
 
     Addresses of files are not words of a task: `file` of the case says where one is.
     """

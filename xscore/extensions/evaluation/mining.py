@@ -1,10 +1,11 @@
 """Make cases of a repository's own history: the message of a commit asks, what it changed answers.
 
-A commit counts whose message says something and whose change is of one to five functions, methods
-or classes in at most five source files, none of them removed or moved. Gold is each of these whose
-tokens differ, comments and docstrings aside, as it stood before the commit; a class is its own rows
-without its methods. Everything else is counted by the reason it was left out. The same history
-gives the same cases. Trade-off: what a commit should have changed and did not is not gold.
+A commit counts whose message says something and whose change is of one to five functions,
+methods or classes in at most five source files, none of them removed or moved. Gold is each of
+these whose tokens differ, comments and docstrings aside, as it was before the commit; a class
+is its own rows without its methods. Everything else is counted by the reason it was left out.
+The same history gives the same cases. Trade-off: what a commit should have changed and did not
+is not gold.
 """
 
 import re

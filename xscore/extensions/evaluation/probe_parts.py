@@ -1,6 +1,6 @@
 """What `eval probe` takes away: a layer, a kind of memory, a checkpoint, or the brief of an agent.
 
-A part is named as users name it; `commits` and `sessions` stand for the kind and the layer. Both
+A part is named as users name it; `commits` and `sessions` mean the kind and the layer. Both
 arms see every layer, past exchanges included, so that they differ in the one part alone.
 """
 

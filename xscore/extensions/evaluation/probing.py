@@ -1,8 +1,8 @@
-"""Ask the same tasks with and without one part of the memory, and hold the two side by side.
+"""Ask the same tasks with and without one part of the memory, and compare the two.
 
-Each task is two turns that stand apart from the user's work (`TurnOptions.isolated`), under the
-user's caps. A judgment depends on the memory and the task alone, so the second turn finds nearly
-all of them in the cache. Which is better is not decided, unless a model is asked to compare the
+Each task is two turns apart from the user's work (`TurnOptions.isolated`), under the user's
+caps. A judgment depends on the memory and the task alone, so the second turn finds nearly all
+of them in the cache. Which is better is not decided, unless a model is asked to compare the
 answers: in both orders, since models prefer what they read first.
 """
 
@@ -111,7 +111,7 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
 
 
 class ProbeOptions(Struct, frozen=True, kw_only=True):
-    """What a probe does beside judging."""
+    """What a probe does in addition to judging."""
 
     answers: bool = False
     """Whether the answering model is asked in both arms."""

@@ -213,7 +213,7 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
 
 
 def where_missed(gold: MissedGold) -> str:
-    """Say where a gold entity stood that was not chosen."""
+    """Say how a gold entity ranked that was not chosen."""
     if gold.rank is not None and gold.score is not None:
         joined = ""
         if gold.raw_score is not None and gold.words:

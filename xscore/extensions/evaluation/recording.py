@@ -1,10 +1,10 @@
 """Replies of models, recorded in a folder while they are paid for, and given again without a call.
 
 A reply is found by what was asked: model, prompt and questions, not by host or time, so that a
-recording can be replayed on another machine. Packs of a recorded run are made of the pool alone,
-not of what the store remembers of earlier packs; else no request would ever be asked again. A
-torn last line, as a kill leaves it, is ignored. Trade-off: the file is read whole, and a request
-that changes in one letter is another one.
+recording can be replayed on another machine. Packs of a recorded run are made of the pool
+alone, not of what the store remembers of earlier packs; otherwise no request would ever be
+asked again. A torn last line, as a kill leaves it, is ignored. Trade-off: the file is read
+whole, and a request that changes in one letter is another one.
 """
 
 import os

@@ -139,13 +139,13 @@ async def forecast_run(
 ) -> JudgeEstimate:
     """Return about what judging the cases of all stops would take; nothing is sent.
 
-    A few stops are visited; the first case of each stands for the cases of those around it.
+    A few stops are visited; the first case of each represents the cases of those around it.
     """
     if not stops:
         return JudgeEstimate()
     step = max(1, len(stops) // SAMPLED_STOPS)
     total: list[JudgeEstimate] = []
-    # Forecasts of single cases, and how many cases each stands for.
+    # Forecasts of single cases, and how many cases each represents.
     sampled: list[tuple[JudgeEstimate, int]] = []
     for number, stop in enumerate(stops):
         cases = tuple(questions.cases[at] for at in stop.numbers)
@@ -172,9 +172,9 @@ async def forecast_run(
 def spread_out(sampled: Sequence[tuple[JudgeEstimate, int]]) -> Iterator[JudgeEstimate]:
     """Yield a forecast for each case.
 
-    sampled: forecasts of single cases, and how many cases each stands for, itself included.
+    sampled: forecasts of single cases, and how many cases each represents, itself included.
     """
-    # A case that was interrupted has a part of its judgments: it stands for itself alone.
+    # A case that was interrupted has a part of its judgments: it represents itself alone.
     typical = next((forecast for forecast, _ in sampled if not _is_half_done(forecast)), None)
     for forecast, stands_for in sampled:
         of_others = forecast

@@ -1,10 +1,10 @@
 """Keep the facts of a session: once each, inferred, and waiting unless the user wants otherwise.
 
-A fact that is known is not kept again; said in another session it is believed more. What the user
-takes back or decides again supersedes what was inferred, never what was stated; the old fact stays,
-superseded. Everything of a session is one transaction in each store. Trade-off: two facts are the
-same if they have the same words that say something, or the same quote; a paraphrase with other
-words waits beside the first.
+A fact that is known is not kept again; said in another session it is believed more. What the
+user takes back or decides again supersedes what was inferred, never what was stated; the old
+fact stays, superseded. Everything of a session is one transaction in each store. Trade-off: two
+facts are the same if they have the same words that say something, or the same quote; a
+paraphrase with other words waits as well as the first.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """The facts of one session: what its messages state in fixed forms, less what they take back.
 
-It also checks what a model proposes: its quote has to stand in the speaker's own words, in a
-sentence that is a statement, and its text has to say no more and nothing else than those words.
+It also checks what a model proposes: its quote has to be in the speaker's own words, in a
+sentence that is a statement, and its text has to say nothing but what those words say.
 Trade-off: a session is read whole, message by message, and nothing is remembered between two.
 """
 
@@ -188,7 +188,7 @@ def _said(fact: Fact, message: Message, *, extractor: str = "") -> SaidFact:
 
 
 def _quoted_sentences(session: _ReadSession, number: int, quote: str) -> list[Sentence]:
-    """Return the sentences of a message in which a quote stands, whitespace aside."""
+    """Return the sentences of a message that contain a quote, whitespace aside."""
     place = _place_of(quote, own_text(session.messages[number].text))
     if place is None:
         return []
@@ -206,7 +206,7 @@ def _place_of(quote: str, text: str) -> tuple[int, int] | None:
     collapsed: list[str] = []
     place = 0
     for word in _NO_SPACE.finditer(text):
-        # Each character of the collapsed text knows where it stood.
+        # Each character of the collapsed text knows its original place.
         starts += [*range(word.start(), word.end()), word.end()]
         collapsed.append(word[0])
         place = word.end()

@@ -1,8 +1,8 @@
 """`memory consolidate | audit | feedback | suggest | mute` and `session close`: what is learned,
 and keeping it tidy.
 
-Pages and exit codes alone; what is merged, promoted or suggested is decided beside. Nothing is sent
-to a model.
+Pages and exit codes alone; what is merged, promoted or suggested is decided in modules of their
+own. Nothing is sent to a model.
 """
 
 from typing import TYPE_CHECKING

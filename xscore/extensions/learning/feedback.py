@@ -1,8 +1,8 @@
 """Feedback and evidence move the confidence of a memory within 0..1.
 
-The amounts are in `memory.feedback`: accept +0.10, adoption +0.05, reject −0.20, override −0.30.
-The first two count as evidence and as use. Trade-off: a plain sum, so that anybody can work out
-where a memory stands.
+The amounts are in `memory.feedback`: accept +0.10, adoption +0.05, reject −0.20, override
+−0.30. The first two count as evidence and as use. Trade-off: a plain sum, so that anybody can
+work out the confidence of a memory.
 """
 
 import json

@@ -306,7 +306,7 @@ def _may_promote(
     rivals: Sequence[Memory],
     same: Sequence[Memory],
 ) -> bool:
-    """Return whether neither the user's own word nor an earlier archiving stands against it.
+    """Return whether neither the user's own word nor an earlier archiving contradicts it.
 
     rivals: the memories of its topic.
     same: those of them that say what it says.

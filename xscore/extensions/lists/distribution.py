@@ -1,10 +1,11 @@
 """How the scores of a list lie, for a notebook: a row for each kind, with twenty bars and exact
-numbers beside them.
+numbers.
 
-The bars are plain boxes in colors that show on white and on black, since JupyterLab takes pictures
-out of a notebook that is not trusted, and leaves boxes. Computes from scores and names of kinds,
-which are escaped. Trade-off: heights are by square roots, so that a few good scores are seen beside
-thousands of low ones, and the line of the cut is drawn at the nearest of twenty steps.
+The bars are plain boxes in colors that show on white and on black, since JupyterLab takes
+pictures out of a notebook that is not trusted, and leaves boxes. Computes from scores and names
+of kinds, which are escaped. Trade-off: heights are by square roots, so that a few good scores
+are seen among thousands of low ones, and the line of the cut is drawn at the nearest of twenty
+steps.
 """
 
 from collections.abc import Mapping, Sequence

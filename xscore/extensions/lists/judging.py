@@ -1,11 +1,11 @@
 """Judge a list of any length in flat memory, by the engine that judges lists of questions.
 
-A run of items is a question of its own there: its contents are looked up in the store, the rest is
-judged, and its rows are given when all of them are settled. The judges are those of a turn, with
-texts from memory and no stored packs: an item has no place beside others, so nothing orders the
-judging. Reading stays at most `MOST_RUNS` ahead of the caller. After a cap, a deadline or a failed
-host, items already in memory are still looked up; an iterator is not read any further. Trade-off:
-rows come by runs, so the first of a slow host wait for their neighbours.
+A run of items is a question of its own there: its contents are looked up in the store, the rest
+is judged, and its rows are given when all of them are settled. The judges are those of a turn,
+with texts from memory and no stored packs: an item has no place among others, so nothing orders
+the judging. Reading stays at most `MOST_RUNS` ahead of the caller. After a cap, a deadline or a
+failed host, items already in memory are still looked up; an iterator is not read any further.
+Trade-off: rows come by runs, so the first of a slow host wait for their neighbours.
 """
 
 import asyncio

@@ -175,7 +175,7 @@ class JudgedItems(tuple[JudgedItem, ...]):
         return arrow.table(columns)
 
     def like(self, original: object) -> Any:
-        """Return a frame of the same library if a frame was judged, else these rows."""
+        """Return a frame of the same library if a frame was judged, otherwise these rows."""
         for library, kind, convert in (
             ("polars", "DataFrame", self.to_polars),
             ("pandas", "DataFrame", self.to_pandas),

@@ -77,8 +77,8 @@ def read_turn_page(parts: PipelineParts, turn_id: str = "") -> TurnPage:
 
 
 def page_from_store(store: Store, settings: Settings, turn_id: str) -> TurnPage:
-    """Return the page of a turn of an open store, without a key or a model: nothing is judged for
-    it, so the judge by words stands in for the user's.
+    """Return the page of a turn of an open store, without a key or a model: nothing is judged
+    for it, so the judge by words takes the place of the user's.
 
     Raises NothingMatched, StoreDamaged.
     """

@@ -156,7 +156,7 @@ def page_templates() -> Environment:
 
 
 def _ticked(text: str) -> Markup:
-    """Return a sentence of ours with the commands in it, which stand between backticks, as code.
+    """Return a sentence of ours with the commands in it, which are between backticks, as code.
 
     A terminal's lines begin small; on a page a sentence begins with a capital.
     """

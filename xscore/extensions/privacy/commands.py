@@ -129,7 +129,7 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
 
 
 def _words_along(notes: int, compressed: Sequence[str]) -> str:
-    """Say what goes beside the memories."""
+    """Say what goes in addition to the memories."""
     words = ""
     if notes:
         words += f" and {counted(notes, 'observation')} of your projects"

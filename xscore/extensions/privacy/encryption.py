@@ -1,4 +1,5 @@
-"""Encrypt or decrypt a store: a copy is written beside the old file and replaces it in one step.
+"""Encrypt or decrypt a store: a copy is written next to the old file and replaces it in one
+step.
 
 No other process may have the store open. A call that is killed leaves the old store or the new one,
 and perhaps a scratch file, which the next call removes. The replaced file is overwritten. Keys come
@@ -48,9 +49,9 @@ class Conversion(Struct, frozen=True, kw_only=True):
 def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False) -> Conversion:
     """Encrypt the database at `path` with the user's key, which is made at the first call.
 
-    It must be closed in this process. drop_asides: remove set-aside stores beside it, which would
-    stay readable. Raises StoreError when it is at work, there are such, or the key or sqlcipher3 is
-    missing; StoreDamaged.
+    It must be closed in this process. drop_asides: remove set-aside stores next to it, which
+    would stay readable. Raises StoreError when it is at work, there are such, or the key or
+    sqlcipher3 is missing; StoreDamaged.
     """
     with user_secret.user_lock(user_data_dir):
         key = encryption_key.load_or_create_encryption_key(user_data_dir)
@@ -68,8 +69,8 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
         if changed:
             refuse_busy_store(path, opening.key_source(user_data_dir))
             encrypted = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
-            # The note first: a kill in between leaves a note beside a plain database, which opens;
-            # an encrypted one without its note would not.
+            # The note first: a kill in between leaves a note with a plain database, which
+            # opens; an encrypted one without its note would not.
             encrypted_sqlite.write_note(path, key)
             _take_its_place(encrypted, path, path.with_name(path.name + _PLAIN))
         removed += _removed(asides)
@@ -215,8 +216,8 @@ def _take_its_place(copy: tuple[Path, sqlite3.Connection], path: Path, former: P
     target, connection = copy
     with closing(connection):
         try:
-            # The journal of the lock holds nothing. It goes first: killed after the exchange, it
-            # would stay beside the new file, which is in another mode and never removes it.
+            # The journal of the lock holds nothing. It goes first: killed after the exchange,
+            # it would stay with the new file, which is in another mode and never removes it.
             Path(f"{path}-journal").unlink(missing_ok=True)
             # The old file keeps a second name, under which it is overwritten once it is replaced.
             os.link(path, former)

@@ -40,7 +40,7 @@ def encrypt(*, drop_asides: bool, flags: Flags) -> None:
     user_data, paths = _opened_once(flags)
     done = []
     for path in paths:
-        # First the copies: no plain one is ever beside an encrypted store.
+        # First the copies: no plain one ever exists together with an encrypted store.
         encryption.convert_copies(path, encryption.encrypt_store, user_data_dir=user_data)
         done.append(
             encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides)

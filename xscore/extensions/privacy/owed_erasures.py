@@ -89,7 +89,7 @@ def _by_turn(
         contents_by_turn[turn_key, judge, draw].add(content)
     turns: list[tuple[str, str, int, tuple[str, ...]]] = []
     for (turn_key, judge, draw), contents in sorted(contents_by_turn.items()):
-        # An empty content stands for all contents of the turn.
+        # An empty content means all contents of the turn.
         hashes = () if "" in contents else tuple(sorted(contents))
         turns.append((turn_key, judge, draw, hashes))
     return turns

@@ -1,13 +1,14 @@
 """`xscore store rebuild`: valid rows of the damaged one are copied into a new one, and the damaged
 one is set aside.
 
-Rows of a repository's store are taken over only if that store was trusted here, or on the user's
-word (`store.trust`): damage may have taken the id that its mark is for, and a place alone shows
-nothing, because a foreign store could have been unpacked there. A journal that no process of the
-user noted is set aside before anything is read: the store is then as it was without it. The user's
-own store needs no trust, because it stands in the user's own folder. The store is not opened first,
-since that is what failed. Trade-off: killed between setting aside and moving into place, a rebuild
-leaves no store there; both lie beside it, and the next command creates an empty one.
+Rows of a repository's store are taken over only if that store was trusted here, or on the
+user's word (`store.trust`): damage may have taken the id that its mark is for, and a place
+alone shows nothing, because a foreign store could have been unpacked there. A journal that no
+process of the user noted is set aside before anything is read: the store is then as it was
+without it. The user's own store needs no trust, because it is in the user's own folder. The
+store is not opened first, since that is what failed. Trade-off: killed between setting aside
+and moving into place, a rebuild leaves no store there; both are next to it, and the next
+command creates an empty one.
 """
 
 import os
@@ -89,8 +90,8 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
 def _rebuild(
     path: Path, user_data_dir: Path, trusted_id: str | None, journal_aside: Path | None = None
 ) -> RebuiltStore:
-    """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into
-    place; the old one goes to its journal, if that was set aside."""
+    """Build a new store next to `path`, with the valid rows of a trusted old one, and move it
+    into place; the old one goes to its journal, if that was set aside."""
     keys = opening.key_source(user_data_dir)
     store_id = trusted_id or random_hex(16)
     salvaged = None
@@ -119,7 +120,7 @@ def _rebuild(
 def set_store_aside(
     path: Path, *, keep_note: bool = False, folder: Path | None = None
 ) -> Path | None:
-    """Move a database into a numbered folder beside it, or into `folder`; None if there was
+    """Move a database into a numbered folder next to it, or into `folder`; None if there was
     nothing to move.
 
     keep_note: leave the note that it is encrypted, so that the next store is encrypted too.

@@ -210,7 +210,7 @@ def _hashes_of_views(reader: DamagedReader, table: str) -> Mapping[int, set[str]
         for number, hash_ in reader.read(_VIEWS, NUMBERS):
             hashes[number].add(hash_)
     else:
-        # Schema 1 to 3 had them beside the text.
+        # Schemas 1 to 3 had them in the row of the text.
         for number, *pair in reader.read(_PAIRS.format(table=table), NUMBERS):
             hashes[number].update(pair)
     return hashes

@@ -1,12 +1,12 @@
 """Import the past sessions of a repository: find the files, read changed ones, remember each
 exchange once.
 
-A file that does not follow its format is refused, with the line and what was expected. A damaged
-line among good ones, as a killed agent leaves it, is left out and counted; it ends the exchange
-that it stands in. It runs on request, or for one log or message by an installed hook
-(`import_session`, `remember_exchange`). Trade-offs: a changed file is read again whole; an exchange
-in progress is imported as far as it goes and updated by the next import. A new format is a module
-of its own and a name in `FORMATS`.
+A file that does not follow its format is refused, with the line and what was expected. A
+damaged line among good ones, as a killed agent leaves it, is left out and counted; it ends the
+exchange that it is in. It runs on request, or for one log or message by an installed hook
+(`import_session`, `remember_exchange`). Trade-offs: a changed file is read again whole; an
+exchange in progress is imported as far as it goes and updated by the next import. A new format
+is a module of its own and a name in `FORMATS`.
 """
 
 import os

@@ -294,7 +294,8 @@ def _link(
     """Return the link to the server, which is knocked at from now on unless it is required."""
     factory = server_factory(settings, knock.calls)
     if not settings.require:
-        # Beside what the turn does before its first request, such as opening the judge.
+        # At the same time as what the turn does before its first request, such as opening the
+        # judge.
         knock.begin()
     return ServerLink(
         factory,

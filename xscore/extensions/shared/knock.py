@@ -1,12 +1,12 @@
 """Whether a shared server is there: connect, send the first bytes of its protocol, wait for one.
 
-A thread does it beside the turn's own work, before a driver is loaded, so that a server that is
+A thread does it during the turn's own work, before a driver is loaded, so that a server that is
 down or takes connections and says nothing costs little. A turn on a new task begins before its
-index is brought up to date (`knock_early`). Whoever waits may stop waiting: the thread goes on for
-as long as a request has, so that the turn can still use a server that is far away, and the next
-one knows how long it takes. What comes back is not looked at: whether it is the right server, with
-the right certificate, is for the driver to find out, and nothing secret is sent. Trade-off: a proxy
-that answers for a server that does not counts as there.
+index is brought up to date (`knock_early`). Whoever waits may stop waiting: the thread goes on
+for as long as a request has, so that the turn can still use a server that is far away, and the
+next one knows how long it takes. What comes back is not looked at: whether it is the right
+server, with the right certificate, is for the driver to find out, and nothing secret is sent.
+Trade-off: a proxy that answers for a server that does not counts as there.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ class ServerKnock:
         self._running: RunningKnock | None = None
 
     def begin(self) -> None:
-        """Begin to knock, beside whatever comes next, unless it has begun."""
+        """Begin to knock in the background, unless that has begun."""
         if self._running is None:
             self._running = RunningKnock(self._url, timeout_s=self._timeout_s)
 

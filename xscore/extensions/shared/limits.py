@@ -54,7 +54,7 @@ class SharedBudget:
     async def reserve(self, usd: Decimal | None) -> str:
         """Reserve the amount in both budgets, or in neither.
 
-        Raises BudgetExhausted, and what else a budget raises.
+        Raises BudgetExhausted, and whatever other error a budget raises.
         """
         # First the local caps: they cost no round trip, and are given back if the server refuses.
         local_id = await self._own.reserve(usd)

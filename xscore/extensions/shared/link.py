@@ -1,15 +1,15 @@
 """One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
-A request has `timeout_s` in all, with retries for a server that is just restarting. One that has
-not answered this process yet is knocked at first, beside the turn's work and before a driver is
-loaded (`knock`); the first request waits a little for its answer, and the run has the server as
-soon as it comes. Where it was away in the minutes before, it is waited for only `NEAR_S`.
-A server that does not answer, or sends invalid replies, is away: the run continues without it at
-once, and it is tried in the background until it answers. A warning of the receipt says so; a note
-says it at once if the run has had the server, or once the outage has lasted, and another that it
-answers again. If it is required, an outage ends the run instead. A server that returns damaged
-judgments is not asked again in this run. Trade-off: without it several machines may pay for the
-same judgment.
+A request has `timeout_s` in all, with retries for a server that is just restarting. One that
+has not answered this process yet is knocked at first, during the turn's work and before a
+driver is loaded (`knock`); the first request waits a little for its answer, and the run has the
+server as soon as it comes. Where it was away in the minutes before, it is waited for only
+`NEAR_S`. A server that does not answer, or sends invalid replies, is away: the run continues
+without it at once, and it is tried in the background until it answers. A warning of the receipt
+says so; a note says it at once if the run has had the server, or once the outage has lasted,
+and another that it answers again. If it is required, an outage ends the run instead. A server
+that returns damaged judgments is not asked again in this run. Trade-off: without it several
+machines may pay for the same judgment.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class ServerLink:
         away, or back. knock: is asked for a sign of life before a driver is loaded; None: ;
         None if nothing is. was_away: why the server was away in the minutes before, in another
         process; empty if it was not. patience_s: how long the first request waits for that sign
-        of life, after which it is looked for beside the turn; None: as long as a knock takes.
+        of life, after which it is looked for in the background; None: as long as a knock takes.
         """
         self.require = require
         self.is_unavailable: bool = False

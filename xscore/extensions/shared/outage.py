@@ -1,9 +1,9 @@
 """What a store remembers of a shared server that was away, so that the next turns do not wait for
 it again.
 
-A turn within `REMEMBERED_S` of the outage goes on without the server from its start, and looks for
-it beside its work. Trade-off: for that long the first packs of a short turn are claimed here alone,
-although the server may be back.
+A turn within `REMEMBERED_S` of the outage goes on without the server from its start, and looks
+for it in the background. Trade-off: for that long the first packs of a short turn are claimed
+here alone, although the server may be back.
 """
 
 import sqlite3

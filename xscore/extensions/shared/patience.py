@@ -2,9 +2,9 @@
 
 A server that usually answers within some milliseconds, and now says nothing, is given up after
 `NEAR_S`; one that is far away or busy has more time, and one that never answered this store
-`shared.first_wait_s`. Giving up is cheap to take back: the knock goes on beside the turn, and if it
-succeeds, the next turn waits as long as it took. Trade-off: a server that is slower than ever
-before is away for the first claims of a turn.
+`shared.first_wait_s`. Giving up is cheap to take back: the knock goes on in the background, and
+if it succeeds, the next turn waits as long as it took. Trade-off: a server that is slower than
+ever before is away for the first claims of a turn.
 """
 
 import sqlite3

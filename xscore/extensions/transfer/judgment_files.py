@@ -1,11 +1,11 @@
 """A store's judgments as one signed file, to be exported from one clone of a repository and
 imported into another.
 
-A record holds keys, a score and a reason; no task, source or path, and nothing of the user's own
-layer. An import is trusted if its signature is right, else refused or quarantined; every record is
-checked before the first is written. Existing judgments win, so a killed import is completed by
-repeating it. Trade-offs: `since` is when a turn was last asked here; judgments of unknown contents
-are imported too, until a prune removes them.
+A record holds keys, a score and a reason; no task, source or path, and nothing of the user's
+own layer. An import is trusted if its signature is right, otherwise refused or quarantined;
+every record is checked before the first is written. Existing judgments win, so a killed import
+is completed by repeating it. Trade-offs: `since` is when a turn was last asked here; judgments
+of unknown contents are imported too, until a prune removes them.
 """
 
 import stat
@@ -218,8 +218,8 @@ def import_judgments(
     """Import the judgments of a file signed with this key; without a key, quarantine the scores of
     any export.
 
-    Raises StoreUntrusted for a file that is not signed with the key as it stands, UsageError for
-    one that cannot be read.
+    Raises StoreUntrusted for a file that is unchanged but not signed with the key, UsageError
+    for one that cannot be read.
     """
     file = read_export(path, key)
     report = JudgmentImport(believed=key is not None, key=key.id if key else "")

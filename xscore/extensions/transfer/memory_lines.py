@@ -218,7 +218,7 @@ def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]
     if memory.key and memory.status in LIVE_STATUSES:
         of_key = (memory.layer, memory.scope, memory.key)
         for status in LIVE_STATUSES:
-            # The status stands in the text, so that SQLite uses the index of that status.
+            # The status is in the text, so that SQLite uses the index of that status.
             where = f"layer = ? AND scope = ? AND key = ? AND key <> '' AND status = '{status}'"
             conflicting += memory_rows.select_memories(connection, where, of_key)
     return conflicting

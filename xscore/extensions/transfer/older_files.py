@@ -1,9 +1,9 @@
 """Files that an earlier xscore wrote, turned into the form of today: one step for each old form.
 
 A step keeps what the old signature said: if it was made with the key at hand, the new file is
-signed with that key, else the new file is not. Nothing of an old file is unpacked before its
-signature is checked, unless the caller has no key and quarantines what it holds. Trade-off: an old
-file of judgments is packed twice while it is read.
+signed with that key, otherwise it is not signed. Nothing of an old file is unpacked before its
+signature is checked, unless the caller has no key and quarantines what it holds. Trade-off: an
+old file of judgments is packed twice while it is read.
 """
 
 import hmac

@@ -72,7 +72,7 @@ _Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 class SavedDetails(
     MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What was said beside the text; only what is not empty is written."""
+    """What was said in addition to the text; only what is not empty is written."""
 
     aliases: Annotated[tuple[_Alias, ...], Meta(max_length=MOST_ALIASES)] = ()
     occurrences: _Count = 0

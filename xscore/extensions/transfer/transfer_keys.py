@@ -63,7 +63,7 @@ def transfer_key(
     where: str = "XSCORE_CACHE_KEY (cache.key)",
     hint: str = NEW_KEY_HINT,
 ) -> TransferKey | None:
-    """Return the key in force: from the named file, else the text; None without either.
+    """Return the key in force: from the named file, otherwise the text; None without either.
 
     where: the setting that holds the text; hint: where to get a key; both for errors.
     Raises UsageError for a file that others may read.

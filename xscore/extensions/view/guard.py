@@ -1,11 +1,11 @@
 """Who may ask: only a browser that was given the link, on this machine, from our own pages.
 
-The token stands in the path and nowhere else. A cookie would be sent to every server on this host,
-whatever its port, and by every page; a page that does not know the path cannot send it. So another
-origin's page has no credential that the browser would attach. The Host must be the address that was
-printed, so a name that is made to point here (DNS rebinding) reads nothing, and what changes
-something must come from one of our own pages. Trade-off: the link stands in the browser's history;
-it is worth nothing once the server has ended.
+The token is in the path and nowhere else. A cookie would be sent to every server on this host,
+whatever its port, and by every page; a page that does not know the path cannot send it. So
+another origin's page has no credential that the browser would attach. The Host must be the
+address that was printed, so a name that is made to point here (DNS rebinding) reads nothing,
+and what changes something must come from one of our own pages. Trade-off: the link is in the
+browser's history; it is worth nothing once the server has ended.
 """
 
 import hmac

@@ -44,7 +44,7 @@ class BestSoFar(Struct, frozen=True):
 
 
 class LiveTurn(Struct, frozen=True, kw_only=True):
-    """Where a running turn stands."""
+    """The progress of a running turn."""
 
     state: str
     candidates: int
@@ -73,7 +73,7 @@ def live_page(site: Site, listed: ListedTurn) -> PageResponse:
 
 
 def live_figures(site: Site, turn_id: str) -> PageResponse:
-    """Return where a turn stands, for the script of its page."""
+    """Return the progress of a turn, for the script of its page."""
     with site.opened() as store:
         live = _live_turn(store, site.loaded.settings, find_turn_id(store.connection, turn_id))
     return json_response(record_json(live))

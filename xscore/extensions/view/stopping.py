@@ -1,10 +1,10 @@
 """Stop a running turn as Ctrl-C does: its process is sent SIGTERM, once.
 
-The process sends nothing more, keeps what was paid for and leaves a receipt (`cli.interrupt`). Only
-a command that ends so is signalled: a server or a program of the user's that asks turns would end
-with all else that it does. A process id may have been given to another process since; so the boot,
-the session and the program are compared first. Trade-off: a turn asked through the MCP server, a
-hook or the Python interface is stopped there.
+The process sends nothing more, keeps what was paid for and leaves a receipt (`cli.interrupt`).
+Only a command that ends so is signalled: a server or a program of the user's that asks turns
+would end with everything else that it does. A process id may have been given to another process
+since; so the boot, the session and the program are compared first. Trade-off: a turn asked
+through the MCP server, a hook or the Python interface is stopped there.
 """
 
 import os

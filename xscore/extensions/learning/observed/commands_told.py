@@ -1,8 +1,8 @@
 """How the project is tested, built, checked and so on, in one fact each, from the commands that
 are written down.
 
-At most one command per purpose and source is noted: what people type first, then tox or
-nox, then what CI runs. Trade-off: of several CI jobs the first plain one stands for all.
+At most one command per purpose and source is noted: what people type first, then tox or nox,
+then what CI runs. Trade-off: of several CI jobs the first plain one represents all.
 """
 
 from collections.abc import Mapping, Sequence

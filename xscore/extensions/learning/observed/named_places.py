@@ -46,7 +46,7 @@ class NamedPlace(Struct, frozen=True, array_like=True):
 
 
 def names_places(path: str) -> bool:
-    """Whether a file says what folders are called, beside manifests."""
+    """Whether a file other than a manifest says what folders are called."""
     return path in _OWNERS or _COMPOSE.match(path) is not None
 
 

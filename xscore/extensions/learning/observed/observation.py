@@ -213,7 +213,7 @@ def _facts_of(observed: _Observed, locks: Mapping[str, str]) -> list[ObservedFac
         # The top folder's alone: a package below may ask for anything.
         if "/" not in path:
             runtimes += traits.runtimes
-    # A lock file beside nothing else says nothing of a project.
+    # A lock file alone says nothing about a project.
     if not observed.settings:
         locks = {}
     stack = [part.as_fact() for part in shown_stack(observed.files, observed.settings, locks)]

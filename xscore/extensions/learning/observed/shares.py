@@ -328,7 +328,8 @@ _LEAST_TESTS = 3
 
 
 def _test_places(tests: Files, product_paths: set[str], suffix: str) -> Iterator[ObservedFact]:
-    """Yield how files of tests are named, and whether they lie apart or beside the code."""
+    """Yield how files of tests are named, and whether they are apart from the code or next to
+    it."""
     names = Counter[str]()
     places = Counter[str]()
     code_folders = {path.rpartition("/")[0] for path in product_paths}

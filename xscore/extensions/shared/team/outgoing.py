@@ -1,12 +1,12 @@
 """Which memories and checkpoints of this store its team is sent, and which are taken back.
 
 Sent is what the user stated or accepted in a review, of the kinds that the settings name: never
-exchanges, never what was inferred and not reviewed, nothing of the user layer or of one session,
-and nothing that came from elsewhere. Taken back is what was removed or has lost its standing here;
-what another clone of the same member sent stays, since only this store's own log says what was
-removed. The log also says what may have changed since the last exchange, so that one statement
-among thousands costs little. Trade-off: lines of a citation that moved go with the memory's next
-change.
+exchanges, never what was inferred and not reviewed, nothing of the user layer or of one
+session, and nothing that came from elsewhere. Taken back is what was removed or no longer holds
+here; what another clone of the same member sent stays, since only this store's own log says
+what was removed. The log also says what may have changed since the last exchange, so that one
+statement among thousands costs little. Trade-off: lines of a citation that moved go with the
+memory's next change.
 """
 
 import sqlite3
@@ -127,7 +127,7 @@ def is_shareable(memory: Memory, kinds: Collection[str]) -> bool:
 
 
 def may_be_shared(memory: Memory) -> bool:
-    """Whether a memory holds, and its user stands by it."""
+    """Whether a memory holds, and its user confirms it."""
     return (
         memory.source is MemorySource.EXPLICIT
         and memory.layer in SHARED_LAYERS
@@ -174,5 +174,5 @@ def _checkpoints(connection: sqlite3.Connection, membership: Membership) -> list
 
 
 def checkpoint_identity(name: str) -> str:
-    """Return what stands for a checkpoint where memories have their ids."""
+    """Return what identifies a checkpoint where memories have their ids."""
     return f"checkpoint {name}"

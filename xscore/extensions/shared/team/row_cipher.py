@@ -1,7 +1,7 @@
 """AES-GCM over the text of one row; needs the extra of shared servers.
 
-What is authenticated beside the text, and who holds the key, is decided in `team_key`. Trade-off:
-its errors do not tell a changed row from one that belongs elsewhere.
+What is authenticated in addition to the text, and who holds the key, is decided in `team_key`.
+Trade-off: its errors do not tell a changed row from one that belongs elsewhere.
 """
 
 from cryptography.exceptions import InvalidTag
