@@ -46,6 +46,10 @@ _SHARED = """
     SELECT name, created_at, payload FROM checkpoint
     WHERE json_extract(payload, '$.is_shared') = 1
 """
+_OF_TEAM = """
+    SELECT json_extract(payload, '$.from_team') FROM checkpoint
+    WHERE json_extract(payload, '$.from_team') <> ''
+"""
 _DELETE_OF_TEAM = "DELETE FROM checkpoint WHERE json_extract(payload, '$.from_team') "
 _MARK = (
     "UPDATE checkpoint SET payload = json_set(payload, '$.is_shared', json(?)) WHERE name = ?"
@@ -222,6 +226,11 @@ def delete_checkpoints_of_team(
     if sent_as is None:
         return connection.execute(_DELETE_OF_TEAM + "<> ''").rowcount
     return connection.execute(_DELETE_OF_TEAM + "= ?", (sent_as,)).rowcount
+
+
+def checkpoints_of_team(connection: sqlite3.Connection) -> list[str]:
+    """Return the ids under which checkpoints of other members, or machines, came."""
+    return [sent_as for (sent_as,) in connection.execute(_OF_TEAM).fetchall()]
 
 
 def take_back_checkpoint(connection: sqlite3.Connection, name: str) -> None:

@@ -42,7 +42,8 @@ class TeamDatabase(Struct, frozen=True):
 
     def url(self, member: str) -> str:
         """Return the URL of a member."""
-        return self.admin_url.replace("tester@", f"{self.login(member)}@")
+        server = self.admin_url.partition("@")[2]
+        return f"postgresql://{self.login(member)}@{server}"
 
     def connect(self, member: str) -> "psycopg.Connection[tuple[object, ...]]":
         """Connect as a member, without xscore."""
@@ -64,13 +65,32 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
 @pytest.fixture(scope="module")
 def team(running: ServerProcess) -> TeamDatabase:
     """The database, prepared as an administrator does."""
+    return prepare_team(running)
+
+
+def prepare_team(
+    running: ServerProcess, *, administrator: str = "", with_judgments: bool = False
+) -> TeamDatabase:
+    """Create and prepare a database.
+
+    administrator: a login that may make roles and owns the database; empty: the superuser.
+    """
     suffix = token_hex(4)
-    with closing(psycopg.connect(running.url, autocommit=True)) as admin:
-        admin.execute(f"CREATE DATABASE team_{suffix}".encode())
     url = running.url.rpartition("/")[0] + f"/team_{suffix}"
+    with closing(psycopg.connect(running.url, autocommit=True)) as superuser:
+        superuser.execute(f"CREATE DATABASE team_{suffix}".encode())
+        if administrator:
+            role = f"{administrator}_{suffix}"
+            superuser.execute(f"CREATE ROLE {role} LOGIN CREATEROLE".encode())
+            superuser.execute(f"ALTER DATABASE team_{suffix} OWNER TO {role}".encode())
+            url = url.replace("tester@", f"{role}@")
+            # Roles of the whole server: other databases have made them as the superuser.
+            for granted in ("xscore_team_owner", "xscore_team_member"):
+                superuser.execute(f"GRANT {granted} TO {role} WITH ADMIN OPTION".encode())
     prepared = TeamDatabase(url, suffix)
     address = team_address(url, timeout_s=30, setting="shared.admin_url")
-    apply_setup(address, "acme", [prepared.login("ann"), prepared.login("bob")])
+    logins = [prepared.login("ann"), prepared.login("bob")]
+    apply_setup(address, "acme", logins, with_judgments=with_judgments)
     apply_setup(address, "umbra", [prepared.login("eve")])
     return prepared
 

@@ -9,6 +9,7 @@ from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, Secret
 from xscore.store.citing import parse_citation
+from xscore.store.evidence import refresh_evidence
 from xscore.store.lookup import MemoryFilter, filter_memories
 from xscore.store.memory_rows import memories_with_ids
 from xscore.store.remembering import MemoryChange, update_memory
@@ -177,3 +178,19 @@ def test_personal_data_that_a_member_keeps_does_not_leave(member: NewMember) -> 
     bob.sync()
     (arrived,) = bob.texts()
     assert "about refunds" in arrived and "jane.doe@" not in arrived
+
+
+def test_pulling_all_again_changes_only_what_differs(member: NewMember) -> None:
+    """What this store noted about a memory stays, and nothing is reported that did not happen."""
+    files = {"rates.py": "RATE = 1\n\n\nVAT = 2\n"}
+    ann, bob = member("ann", files=files), member("bob", files=files)
+    cited = parse_citation(ann.store.root, "rates.py:1-1")
+    decide(ann.store, "The rate is fixed", citations=[cited])
+    ann.sync()
+    bob.sync()
+    (bob.store.root.path / "rates.py").write_text("RATE = 3\n\n\nVAT = 2\n")
+    refresh_evidence(bob.store.connection, bob.store.root, now=bob.store.clock())
+    done = bob.sync(everything=True)
+    assert (done.added, done.changed, done.removed) == (0, 0, 0)
+    (memory,) = memories_with_ids(bob.store.connection, of_team(bob.store))
+    assert memory.status is MemoryStatus.STALE

@@ -20,6 +20,7 @@ from tests.extensions.shared.team.held_answers import HeldAnswers
 from tests.extensions.shared.team.reading import project_of, read_until, send_one_by_one
 from tests.statements import decide
 from tests.waiting import wait_until
+from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.shared.team import team_server
 from xscore.extensions.shared.team.address import TeamAddress, team_address
 from xscore.extensions.shared.team.background_sync import sync_variables
@@ -256,6 +257,27 @@ def test_a_restored_server_is_read_from_the_beginning(
     bob.sync()
     assert set(bob.texts()) == {"First", "Second"}
     assert (bob.sync().added, ann.sync().sent) == (0, 0)
+
+
+def test_what_a_store_sends_first_does_not_hide_that_the_server_was_restored(
+    team: TeamDatabase, member: NewMember
+) -> None:
+    """A backup is one statement short; the next exchange sends another, which brings the server to
+    the version that the store has seen."""
+    ann, bob = member("ann"), member("bob")
+    first = decide(ann.store, "First")
+    ann.sync()
+    decide(ann.store, "Second")
+    ann.sync()
+    with closing(team.admin()) as admin:
+        project = "project IN (SELECT project FROM xscore_team.project WHERE epoch = %s)"
+        epoch = (membership_of(ann).epoch,)
+        admin.execute(f"DELETE FROM xscore_team.entry WHERE version = 2 AND {project}", epoch)
+        admin.execute(f"UPDATE xscore_team.project SET version = 1 WHERE {project}", epoch)
+    erase_memories(ann.store, [first.memory.id], now=1.0)
+    ann.sync()
+    bob.sync()
+    assert list(bob.texts()) == ["Second"]
 
 
 def test_an_older_client_goes_on_while_the_schema_is_migrated(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from xscore.extensions.shared.team.address import TeamAddress, connected
-from xscore.extensions.shared.team.setup import schema_version
-from xscore.platform.errors import NothingMatched, SharedUnavailable
+from xscore.extensions.shared.team.setup import require_schema
+from xscore.platform.errors import NothingMatched
 
 if TYPE_CHECKING:
     import psycopg
@@ -66,11 +66,7 @@ def change_access(address: TeamAddress, change: AccessChange) -> RepositoryAcces
     """
     place = (change.organisation, change.project)
     with connected(address) as connection, connection.transaction():
-        if schema_version(connection) < SCHEMA_OF_ACCESS:
-            raise SharedUnavailable(
-                f"the schema on {address.name} is older than closed repositories",
-                hint="Run `xscore shared init --apply` first.",
-            )
+        require_schema(connection, address, SCHEMA_OF_ACCESS, of="closed repositories")
         # The policies of these tables name the owner alone.
         connection.execute("SET LOCAL ROLE xscore_team_owner")
         if change.is_closed is not None:

@@ -8,9 +8,9 @@ Trade-off: rows that cannot be read (another key, a newer form, damage) are coun
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from xscore.extensions.shared.team.shared_content import (
     CHECKPOINT,
@@ -25,6 +25,7 @@ from xscore.store import evidence, memory_rows
 from xscore.store.checkpoints import (
     CheckpointContent,
     CheckpointPayload,
+    checkpoints_of_team,
     delete_checkpoints_of_team,
     has_checkpoint,
     write_checkpoint,
@@ -89,6 +90,7 @@ def apply_incoming(
     stored: dict[str, Memory] = {}
     for memory in memory_rows.memories_with_ids(store.connection, latest):
         stored[memory.id] = memory
+    cited = evidence.citations_of(store.connection, stored)
     arrivals = Arrivals()
     added: list[str] = []
     for identifier, entry in latest.items():
@@ -101,7 +103,9 @@ def apply_incoming(
             _remove(store.connection, before, arrivals, now=now)
         elif memory_rows.is_erased(store.connection, identifier):
             arrivals.forgotten += 1
-        else:
+        elif before is None or not _is_same(
+            before, pulled, cited.get(identifier, ()), citations
+        ):
             write_memory(store.connection, pulled, before=before, now=now, link=False)
             evidence.attach_citations(store.connection, identifier, citations)
             arrivals.added += before is None
@@ -122,6 +126,30 @@ def _memory_of(
         shared, identifier, member=entry.member, now=now, allow_pii=store.settings.allow_pii
     )
     return memory, shared.memory.citations
+
+
+def _is_same(
+    before: Memory,
+    pulled: Memory,
+    cited: Sequence[Citation],
+    citations: Sequence[Citation],
+) -> bool:
+    """Whether a memory is here as it was pulled, apart from what this store noted about it."""
+    as_here = structs.replace(
+        pulled,
+        details=before.details,
+        # They say whether it is stale here; all that they are made of is compared.
+        views=before.views,
+        status=before.status,
+        superseded_by=before.superseded_by,
+        accessed_at=before.accessed_at,
+        access_count=before.access_count,
+    )
+    # Their lines are followed here as the code moves.
+    spans_here = {(citation.path, citation.span_hash) for citation in cited}
+    spans = {(citation.path, citation.span_hash) for citation in citations}
+    has_same_details = structs.asdict(pulled.details) == structs.asdict(before.details)
+    return as_here == before and has_same_details and spans_here == spans
 
 
 def _remove(
@@ -152,15 +180,42 @@ def _apply_checkpoint(
     arrivals.checkpoints += 1
 
 
+def remove_missing(
+    store: Store,
+    present: Collection[tuple[str, str]],
+    *,
+    organisation: str,
+    project: str,
+    now: float,
+) -> int:
+    """Remove what came from the team and is not on the server any more; return how much.
+
+    present: member and name of every entry that is there.
+    Call it inside a transaction.
+    """
+    present_ids = {local_id(organisation, project, member, name) for member, name in present}
+    missing: dict[str, Memory] = {}
+    for memory in _of_team(store.connection):
+        if memory.id not in present_ids:
+            missing[memory.id] = memory
+    remove_memory_rows(store.connection, missing, now=now)
+    removed = len(missing)
+    for sent_as in checkpoints_of_team(store.connection):
+        if sent_as not in present_ids:
+            removed += delete_checkpoints_of_team(store.connection, sent_as)
+    return removed
+
+
 def remove_team_memories(store: Store, *, now: float) -> int:
     """Remove every memory of other members from the store; return how many there were."""
     with database.transaction(store.connection):
-        memories = memory_rows.select_memories(
-            store.connection,
-            "source = 'import' AND json_extract(attrs, '$.origin') = 'team'",
-            (),
-        )
-        of_team = {memory.id: memory for memory in memories}
+        of_team = {memory.id: memory for memory in _of_team(store.connection)}
         remove_memory_rows(store.connection, of_team, now=now)
         delete_checkpoints_of_team(store.connection)
     return len(of_team)
+
+
+def _of_team(connection: sqlite3.Connection) -> list[Memory]:
+    return memory_rows.select_memories(
+        connection, "source = 'import' AND json_extract(attrs, '$.origin') = 'team'", ()
+    )

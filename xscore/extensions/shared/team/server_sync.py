@@ -53,6 +53,8 @@ class TeamSyncRequest(Struct, frozen=True, kw_only=True):
     by: str
     epoch: str
     version: int
+    pulls_all: bool
+    """Whether to pull from the beginning, whatever was pulled before."""
     is_first: bool
     """Whether this store was never synchronized."""
     outgoing: Outgoing | None
@@ -76,6 +78,9 @@ class PulledEntries(Struct, frozen=True, kw_only=True):
     entries: tuple[Incoming, ...] = ()
     unreadable: dict[str, int] = {}
     """Why entries were skipped -> how many."""
+    present: frozenset[tuple[str, str]] | None = None
+    """Member and name of every entry that is there, erased ones left out; None: not all was
+    pulled, or the server may have lost some."""
     lacks_own: bool = False
     """Whether the server may have lost what this store sent, so that all must be compared."""
 
@@ -163,36 +168,49 @@ def _pull(
     newest: int,
 ) -> PulledEntries:
     """Pull every new entry, page by page."""
-    since = request.version
-    lacks_own = False
-    # A server that was recreated, or restored from a backup, counts from another beginning.
-    is_other = greeting.epoch != request.epoch
-    if is_other or newest < since:
-        since = 0
-        # What this store sent before may be missing there.
-        is_whole = request.outgoing is not None and request.outgoing.is_whole
-        lacks_own = bool(request.epoch) and not is_whole
+    # A server that was recreated, or restored from a backup, counts from another beginning. What
+    # this sync has sent itself does not count: it may have made up for what is missing.
+    is_restored = bool(request.epoch) and (
+        greeting.epoch != request.epoch or greeting.version < request.version
+    )
+    misses_marks = request.version < greeting.pruned
+    pulls_all = request.pulls_all or is_restored or misses_marks
+    since = 0 if pulls_all else request.version
+    # What this store sent before may be missing there.
+    is_whole = request.outgoing is not None and request.outgoing.is_whole
     began_at = since
     entries: list[Incoming] = []
     unreadable: Counter[str] = Counter()
+    present: set[tuple[str, str]] = set()
     while since < newest:
         page = server.pull(since)
         for row in page:
+            if row.content is not None:
+                present.add((row.member, row.name))
             entry = _read_row(request, greeting, project, row)
             if isinstance(entry, Incoming):
                 entries.append(entry)
             else:
                 unreadable[entry] += 1
         if not page:
-            break
-        since = page[-1].version
+            # The latest were marks that have been removed. It raises where access was lost.
+            server.greet()
+            since = newest
+        else:
+            since = page[-1].version
     if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
         server.note_reader(
             request.key.encrypt(profile, profile_place(greeting, project)), since
         )
+    # Only there do marks tell less than the entries do.
+    is_complete = pulls_all and greeting.pruned > 0 and not is_restored
     return PulledEntries(
-        version=since, entries=tuple(entries), unreadable=dict(unreadable), lacks_own=lacks_own
+        version=since,
+        entries=tuple(entries),
+        unreadable=dict(unreadable),
+        present=frozenset(present) if is_complete else None,
+        lacks_own=is_restored and not is_whole,
     )
 
 

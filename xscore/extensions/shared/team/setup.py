@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import psycopg
 
 SCHEMA_DIR = Path(__file__).with_name("schema")
-VERSION = 2
+VERSION = 3
 """Version of the schema, which rises with each step."""
 MIGRATION_LOCK = 7_837_063_920_242
 """Id of the advisory lock under which the schema is created and migrated."""
@@ -185,6 +185,17 @@ def schema_version(connection: "psycopg.Connection[Any]") -> int:
     if first_value(connection, _SCHEMA_VERSION) is None:
         return 0
     return int(first_value(connection, "SELECT number FROM xscore_team.version"))
+
+
+def require_schema(
+    connection: "psycopg.Connection[Any]", address: TeamAddress, version: int, *, of: str
+) -> None:
+    """Raise SharedUnavailable where the schema is older than this version, which brought `of`."""
+    if schema_version(connection) < version:
+        raise SharedUnavailable(
+            f"the schema on {address.name} is older than {of}",
+            hint="Run `xscore shared init --apply` first.",
+        )
 
 
 def _identifier(name: str) -> str:

@@ -12,7 +12,12 @@ from msgspec.structs import replace
 
 from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.team.address import TeamAddress, memories_address
-from xscore.extensions.shared.team.incoming import Arrivals, Incoming, apply_incoming
+from xscore.extensions.shared.team.incoming import (
+    Arrivals,
+    Incoming,
+    apply_incoming,
+    remove_missing,
+)
 from xscore.extensions.shared.team.membership import (
     COMMAND_S,
     Membership,
@@ -119,8 +124,8 @@ def synchronise(
             hint="`xscore store trust` accepts it for good.",
         )
     if everything:
-        membership = replace(membership, epoch="", version=0, event=-1)
-    begun = begin_sync(store, settings, membership)
+        membership = replace(membership, event=-1)
+    begun = begin_sync(store, settings, membership, pulls_all=everything)
     result = begun.wait(COMMAND_S)
     done = begun.finish(store, settings, result)
     if result.pulled.lacks_own and settings.memories == "write":
@@ -152,14 +157,15 @@ def begin_sync(
     settings: SharedSettings,
     membership: Membership,
     knock: RunningKnock | None = None,
+    *,
+    pulls_all: bool = False,
 ) -> BegunSync:
     """Begin to send what the store has to send, and to pull what is new.
 
-    knock: at the server, if it has begun. Raises UsageError.
+    knock: at the server, if it has begun.
+    pulls_all: pull what was pulled before, too.
+    Raises UsageError.
     """
-    # Of kinds that were not pulled before, everything is new.
-    if membership.kinds != settings.kinds:
-        membership = replace(membership, epoch="", version=0)
     address = memories_address(settings)
     if knock is None:
         knock = RunningKnock(address.url, timeout_s=address.timeout_s)
@@ -174,6 +180,8 @@ def begin_sync(
         by=membership.by,
         epoch=membership.epoch,
         version=membership.version,
+        # Of kinds that were not pulled before, everything is new.
+        pulls_all=pulls_all or membership.kinds != settings.kinds,
         is_first=not membership.synced_at,
         outgoing=outgoing,
     )
@@ -193,14 +201,7 @@ def _finish_sync(
         event = _compared_until(connection, membership, begun)
         if begun.request.outgoing is not None:
             note_checkpoints_erased(connection, begun.request.outgoing.retracted_checkpoints)
-        arrivals = apply_incoming(
-            store,
-            _of_others(connection, result),
-            organisation=result.greeting.organisation,
-            project=project_digest(begun.request.key, membership.repository),
-            kinds=settings.kinds,
-            now=now,
-        )
+        arrivals = _apply(store, settings, begun, result, now=now)
         # The exchange's own events are no news; what was stated during it stays one.
         if event is None:
             event = newest_event(connection)
@@ -229,6 +230,32 @@ def _finish_sync(
     if arrivals.total and has_files:
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
+
+
+def _apply(
+    store: Store,
+    settings: SharedSettings,
+    begun: BegunSync,
+    result: TeamSyncResult,
+    *,
+    now: float,
+) -> Arrivals:
+    """Write what was pulled, and remove what is not there any more."""
+    organisation = result.greeting.organisation
+    project = project_digest(begun.request.key, begun.request.repository)
+    arrivals = apply_incoming(
+        store,
+        _of_others(store.connection, result),
+        organisation=organisation,
+        project=project,
+        kinds=settings.kinds,
+        now=now,
+    )
+    if result.pulled.present is not None:
+        arrivals.removed += remove_missing(
+            store, result.pulled.present, organisation=organisation, project=project, now=now
+        )
+    return arrivals
 
 
 def _compared_until(

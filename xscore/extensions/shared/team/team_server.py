@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 CLIENT_SCHEMA = 1
 """The version of the schema that this client supports."""
 PAGE = 1_000
+CLOSED_SINCE = 2
+"""The first schema with repositories that are closed to some members."""
 _HELLO = """
     SELECT version.number, version.serves_from,
         xscore_team.current_organisation(), xscore_team.current_member(),
-        project.epoch, project.version
+        project.epoch, project.version, to_jsonb(project.*) ->> 'pruned'
     FROM xscore_team.version LEFT JOIN xscore_team.project ON project.project = %s
 """
+"""`pruned` is a column since schema 3; of an older one it is NULL."""
+_IS_CLOSED = "SELECT %s = ANY (xscore_team.closed_to_me())"
 PAGE_BYTES = 16_000_000
 """Most content of one page; a single entry may be longer. A page of the longest entries would
 fill the memory of every member."""
@@ -76,6 +80,8 @@ class ServerGreeting(Struct, frozen=True):
     """Epoch of the project, which is another one after the server was recreated; empty if
     nothing is shared yet."""
     version: int
+    pruned: int = 0
+    """Version up to which marks of erased entries may have been removed."""
 
 
 class ServerEntry(Struct, frozen=True):
@@ -135,20 +141,32 @@ class TeamServer:
     def greet(self) -> ServerGreeting:
         """Ask whose login this is.
 
-        Raises SharedUnavailable for a schema that this client does not speak, and for a login of no
-        organisation.
+        Raises SharedUnavailable for a schema that this client does not speak, for a login of no
+        organisation, and for a repository that is closed to it.
         """
         rows = self._rows(_HELLO, self._project)
         if not rows:
             raise not_prepared(self._address)
-        number, serves_from, organisation, member, epoch, version = rows[0]
+        number, serves_from, organisation, member, epoch, version, pruned = rows[0]
         self._refuse_other_schema(number, serves_from)
         if not organisation:
             raise SharedUnavailable(
                 f"the login on {self._address.name} belongs to no team",
                 hint="An administrator adds it: `xscore shared init --login NAME`.",
             )
-        return ServerGreeting(organisation, member, epoch or "", version or 0)
+        # A repository that is closed to this login looks like one of which nothing is shared.
+        if epoch is None and number >= CLOSED_SINCE:
+            self._refuse_closed()
+        return ServerGreeting(organisation, member, epoch or "", version or 0, int(pruned or 0))
+
+    def _refuse_closed(self) -> None:
+        ((is_closed,),) = self._rows(_IS_CLOSED, self._project)
+        if is_closed:
+            raise SharedUnavailable(
+                f"this repository is closed to login {self._address.login} on"
+                f" {self._address.name}",
+                hint="An administrator grants it: `xscore shared access NAME --grant LOGIN`.",
+            )
 
     def _refuse_other_schema(self, number: int, serves_from: int) -> None:
         # A newer server says which older clients it still serves.

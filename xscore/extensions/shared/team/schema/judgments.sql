@@ -15,6 +15,11 @@ BEGIN
         );
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON xscore.%I TO xscore_team_member', _table);
     END LOOP;
+    -- For an administrator who is no superuser and removes what is unused: of the one team that the transaction names.
+    DROP POLICY IF EXISTS of_owner ON xscore.judgment;
+    CREATE POLICY of_owner ON xscore.judgment TO xscore_team_owner
+        USING (tenant = current_setting('xscore.organisation', true));
+    GRANT SELECT, DELETE ON xscore.judgment TO xscore_team_owner;
 END $$;
-GRANT USAGE ON SCHEMA xscore TO xscore_team_member;
+GRANT USAGE ON SCHEMA xscore TO xscore_team_member, xscore_team_owner;
 GRANT SELECT ON xscore.version TO xscore_team_member;
