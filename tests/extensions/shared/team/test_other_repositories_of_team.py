@@ -6,6 +6,7 @@ from secrets import token_hex
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import commit_all, write_files
 from tests.extensions.shared.team.conftest import KEY, NewMember, TeamDatabase
@@ -23,8 +24,10 @@ from xscore.extensions.shared.team.followed import (
     synchronise_followed,
     unfollow,
 )
+from xscore.extensions.shared.team.membership import read_membership
 from xscore.extensions.shared.team.server_sync import project_digest
 from xscore.extensions.shared.team.setup import VERSION
+from xscore.extensions.shared.team.sync import synchronise
 from xscore.extensions.shared.team.team_key import TeamKey
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, SharedUnavailable
@@ -159,6 +162,30 @@ def test_a_closed_repository_is_read_by_those_who_were_granted_it(
         bob.sync()
     # What was pulled before stays.
     assert list(bob.texts()) == [CENTS]
+
+
+def test_a_member_is_told_that_a_repository_is_closed(
+    member: NewMember, repository: str, access: Access
+) -> None:
+    """Who has nothing to send is told, too: without rows it looks like one of which nothing is
+    shared, and the store would believe that."""
+    ann, bob = member("ann", repository=repository), member("bob", repository=repository)
+    decide(ann.store, CENTS)
+    ann.sync()
+    bob.sync()
+    before = read_membership(bob.store.connection)
+    access.change(is_closed=True, grant="ann")
+    reader = replace(bob.shared, memories="read")
+    newcomer = member("bob", repository=repository)
+    for store, settings in (
+        (bob.store, bob.shared),
+        (bob.store, reader),
+        (newcomer.store, newcomer.shared),
+    ):
+        with pytest.raises(SharedUnavailable, match="closed to login") as refused:
+            synchronise(store, settings)
+        assert "shared access" in refused.value.hint
+    assert read_membership(bob.store.connection) == before
 
 
 def test_who_is_no_member_is_granted_nothing(access: Access) -> None:

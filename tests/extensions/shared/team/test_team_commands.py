@@ -155,6 +155,73 @@ def test_all_of_a_member_can_be_erased(team: TeamDatabase, tmp_path: Path) -> No
     }
 
 
+def test_who_erases_all_keeps_nothing_of_others(team: TeamDatabase, tmp_path: Path) -> None:
+    """The repository has left the team: what others erase from now on would stay here."""
+    ann = Machine(tmp_path / "ann", team, "ann", "Ann")
+    bob = Machine(tmp_path / "bob", team, "bob", "Bob")
+    ann.run("memory", "add", "Said by Ann", "--kind", "decision")
+    bob.run("memory", "add", "Said by Bob", "--kind", "decision")
+    ann.run("shared", "join", "acme/parting")
+    bob.run("shared", "join", "acme/parting")
+    bob.run("shared", "erase")
+    assert [one["text"] for one in bob.json("memory", "list")["memories"]] == ["Said by Bob"]
+
+
+def test_a_renamed_repository_is_not_shared_under_two_names(
+    team: TeamDatabase, tmp_path: Path
+) -> None:
+    """Under the first name nobody could take anything back any more."""
+    ann = Machine(tmp_path / "ann", team, "ann", "Ann")
+    bob = Machine(tmp_path / "bob", team, "bob", "Bob")
+    ann.run("memory", "add", "Said by Ann", "--kind", "decision")
+    ann.run("shared", "join", "acme/before")
+    bob.run("shared", "join", "acme/before")
+    ann.run("shared", "join", "acme/before", "--by", "Ann B.")
+    ann.run("shared", "join", "acme/after", code=2)
+    ann.run("shared", "erase")
+    ann.run("shared", "join", "acme/after")
+    bob.run("shared", "sync")
+    assert not bob.json("memory", "list")["memories"]
+
+
+def test_an_erasure_reaches_the_server_that_has_moved(
+    team: TeamDatabase, tmp_path: Path
+) -> None:
+    """After an exchange under another address an erasure is asked for there."""
+    ann = Machine(tmp_path / "ann", team, "ann", "Ann")
+    ann.run("memory", "add", "Said by Ann before the move", "--kind", "decision")
+    ann.run("shared", "join", "acme/moved")
+    url = ann.environ["XSCORE_SHARED_MEMORIES_URL"]
+    assert "127.0.0.1" in url
+    ann.environ["XSCORE_SHARED_MEMORIES_URL"] = url.replace("127.0.0.1", "localhost")
+    ann.run("shared", "sync")
+    (memory,) = ann.json("memory", "list")["memories"]
+    erased = ann.json("memory", "delete", memory["id"], "--yes", "--verify")
+    (server,) = erased["servers"]
+    assert (server["removed"], server["left"], server["problem"]) == (1, 0, "")
+
+
+def test_a_checkpoint_that_was_refused_is_not_sent_later(
+    team: TeamDatabase, tmp_path: Path
+) -> None:
+    """Who only reads sends none, nor when it writes again; one for a server that is away waits."""
+    ann = Machine(tmp_path / "ann", team, "ann", "Ann")
+    ann.run("shared", "join", "acme/checkpoints")
+    ann.run("ask", "total in shop.py", "--judge", "lexical", "--no-answer")
+    ann.run("session", "save", "here")
+    ann.environ["XSCORE_SHARED_MEMORIES"] = "read"
+    ann.run("shared", "checkpoint", "here", code=2)
+    ann.environ["XSCORE_SHARED_MEMORIES"] = "write"
+    ann.run("shared", "sync")
+    assert ann.json("shared")["counts"]["checkpoints"] == 0
+    url = ann.environ["XSCORE_SHARED_MEMORIES_URL"]
+    ann.environ["XSCORE_SHARED_MEMORIES_URL"] = "postgresql://ann@127.0.0.1:1/team"
+    ann.run("shared", "checkpoint", "here", code=6)
+    ann.environ["XSCORE_SHARED_MEMORIES_URL"] = url
+    ann.run("shared", "sync")
+    assert ann.json("shared")["counts"]["checkpoints"] == 1
+
+
 def test_an_administrator_prepares_a_server(team: TeamDatabase, tmp_path: Path) -> None:
     """`init --apply` adds a login; `doctor` then finds that it may no more than it needs."""
     cleo = Machine(tmp_path / "cleo", team, "cleo", "Cleo")

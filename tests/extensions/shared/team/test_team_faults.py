@@ -25,6 +25,7 @@ from xscore.extensions.shared.team import team_server
 from xscore.extensions.shared.team.address import TeamAddress, team_address
 from xscore.extensions.shared.team.background_sync import sync_variables
 from xscore.extensions.shared.team.membership import (
+    LONGEST_PAUSE_S,
     Membership,
     read_membership,
     write_membership,
@@ -235,6 +236,15 @@ def data_of(member: Member) -> str:
     return str(member.store.user_data_dir)
 
 
+def test_a_clock_that_was_set_back_leaves_no_long_pause(member: NewMember) -> None:
+    """A server that was away by a clock a day ahead is asked again now."""
+    ann = member("ann")
+    ahead = ann.store.clock() + 86_400
+    membership = replace(membership_of(ann), failures=3, failed_at=ahead)
+    assert membership.is_paused(ahead + 1) and not membership.is_paused(ahead + 1_000)
+    assert not membership.is_paused(ann.store.clock())
+
+
 def test_a_restored_server_is_read_from_the_beginning(
     team: TeamDatabase, member: NewMember
 ) -> None:
@@ -352,7 +362,7 @@ def test_a_failed_exchange_is_tried_again_with_what_was_not_sent(
         running.start()
     membership = read_membership(ann.store.connection)
     assert membership is not None
-    ann.store.clock = lambda: membership.pauses_until() + 1
+    ann.store.clock = lambda: membership.failed_at + LONGEST_PAUSE_S
     begin(ann)()
     assert ann.sync().sent <= 1
     assert len(shared_rows(team, ann)) == 2

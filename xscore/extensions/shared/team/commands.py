@@ -103,8 +103,9 @@ def join_team(name: str, by: str, flags: Flags) -> None:
         author = checked_line("name", by or git_user(store.root.path) or address.login)
         server = team_server_name(address, repository)
         before = read_membership(store.connection)
+        _refuse_second_name(before, repository)
         joined = Membership(repository=repository, by=author)
-        if before is not None and before.repository == repository:
+        if before is not None:
             joined = replace(before, by=author or before.by)
         with database.transaction(store.connection):
             write_membership(store.connection, joined)
@@ -117,6 +118,19 @@ def join_team(name: str, by: str, flags: Flags) -> None:
                 write_membership(store.connection, before)
             raise
     flags.terminal.print_result(sync, lambda done: f"joined {repository}; {_render_sync(done)}")
+
+
+def _refuse_second_name(before: Membership | None, repository: str) -> None:
+    """Refuse to join under another name: nobody could take back what is shared under the first, or
+    would notice here what is erased there."""
+    if before is not None and before.repository != repository:
+        raise UsageError(
+            f"this repository takes part as {before.repository} already",
+            hint=(
+                "If it was renamed, take back what you share there (`xscore shared erase`), then"
+                " join again."
+            ),
+        )
 
 
 @command()
@@ -165,7 +179,14 @@ def _render_sync(sync: TeamSync) -> str:
 def share_checkpoint_with_team(name: str, take_back: bool, flags: Flags) -> None:
     """Send checkpoint NAME to the team, whose members load it by that name."""
     settings = _sharing_settings(flags)
+    # Before it is marked: the next exchange would send what this command refused.
+    if settings.memories != "write":
+        raise UsageError(
+            "nothing is sent to the team: shared.memories is `read`",
+            hint="Set it to write in your own settings (XSCORE_SHARED_MEMORIES).",
+        )
     with opened_store(flags) as store:
+        required_membership(store)
         checkpoint = load_checkpoint(store.connection, name)
         if take_back:
             with database.transaction(store.connection):
@@ -263,8 +284,8 @@ def export_team(flags: Flags) -> None:
 def erase_shared_memories(flags: Flags) -> None:
     """Erase all that you share of this repository from the server, whichever machine sent it.
 
-    Your own stores keep it, and the repository leaves the team. Others' copies are removed by their
-    next turn.
+    Your own stores keep it. The repository leaves the team, and others' memories are removed from
+    this store. Others' copies are removed by their next turn.
     """
     settings = _sharing_settings(flags)
     with opened_store(flags, make=False) as store:
@@ -273,6 +294,7 @@ def erase_shared_memories(flags: Flags) -> None:
         if not flags.dry_run:
             client.erase_all()
             remaining = client.ask(lambda server, _: len(server.own_digests()))
+            remove_team_memories(store, now=store.clock())
             with database.transaction(store.connection):
                 write_membership(store.connection, None)
     if flags.dry_run:

@@ -63,12 +63,13 @@ class Membership(Struct, frozen=True, kw_only=True):
         """Whether a background sync may still be asking the server."""
         return 0 <= now - self.background_sync_at < COMMAND_S
 
-    def pauses_until(self) -> float:
-        """Return when the server may be asked again (Unix seconds)."""
+    def is_paused(self, now: float) -> bool:
+        """Whether a server that was away is left alone for now."""
         if not self.failures:
-            return 0.0
-        pause = FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, 10)
-        return self.failed_at + min(pause, LONGEST_PAUSE_S)
+            return False
+        pause = min(FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, 10), LONGEST_PAUSE_S)
+        # A clock that was set back would make it a pause of days.
+        return 0 <= now - self.failed_at < pause
 
 
 def read_membership(connection: sqlite3.Connection) -> Membership | None:

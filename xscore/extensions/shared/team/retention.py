@@ -1,13 +1,13 @@
 """Remove from a team's PostgreSQL what has long been unused, as an administrator decides.
 
-Judgments are removed by turn: those of a turn that has gained none for N days. Each
-judgment has a date, a column with a default, so clients of any version work unchanged. Marks of
-erased memories go once every member has pulled past them; a machine of a member's that has not
-compares all that it has with the server (`project.pruned`). What a member has stated is never removed
-here: `shared erase` and `memory delete` are its member's. Each removal is noted in
-`xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off: judgments from before the date was kept count as of the day when it was
-first asked for, and a turn that all members have cached is not seen to be used; it is judged again
-when somebody new asks it.
+Judgments are removed by turn: those of a turn that has gained none for N days. Each judgment
+has a date, a column with a default, so clients of any version work unchanged. Marks of erased
+memories go once every member has pulled past them; a machine of a member's that has not
+compares all that it has with the server (`project.pruned`). What a member has stated is never
+removed here: `shared erase` and `memory delete` are its member's. Each removal is noted in
+`xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off: judgments
+from before the date was kept count as of the day when it was first asked for, and a turn that
+all members have cached is not seen to be used; it is judged again when somebody new asks it.
 """
 
 from collections.abc import Iterator

@@ -39,7 +39,7 @@ from xscore.extensions.shared.team.server_sync import (
 )
 from xscore.extensions.shared.team.team_key import team_key
 from xscore.platform import database
-from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.errors import NothingMatched, SharedUnavailable, UsageError
 from xscore.records.memory import MemorySource
 from xscore.settings.model import SharedSettings
 from xscore.store import memory_rows
@@ -47,6 +47,7 @@ from xscore.store.checkpoints import is_shared_checkpoint, note_checkpoints_eras
 from xscore.store.copied_stores import has_statement_since
 from xscore.store.evidence import refresh_evidence
 from xscore.store.other_places import is_followed
+from xscore.store.removal import note_team_server, team_server
 from xscore.store.store import Store
 
 FITS_A_TURN_S = 0.3
@@ -136,20 +137,19 @@ def synchronise(
 
 
 def send_marked(store: Store, settings: SharedSettings) -> None:
-    """Send what was just marked for the team.
+    """Send what was just marked for the team, or take it back.
 
-    Raises UsageError where nothing is sent, and what `synchronise` raises.
+    Raises what `synchronise` raises. If the server is away, a later exchange does it.
     """
-    if settings.memories != "write":
-        raise UsageError(
-            "it was saved here but not sent to the team: shared.memories is not `write`",
-            hint="Set it in your own settings (XSCORE_SHARED_MEMORIES): see docs/shared.md.",
-        )
     membership = required_membership(store)
     with database.transaction(store.connection):
         # A checkpoint leaves no event, so that all is compared.
         write_membership(store.connection, replace(membership, event=-1))
-    synchronise(store, settings)
+    try:
+        synchronise(store, settings)
+    except SharedUnavailable as error:
+        hint = f"It is noted here, and the next exchange tells the server. {error.hint}"
+        raise SharedUnavailable(error.message, hint=hint) from error
 
 
 def begin_sync(
@@ -201,6 +201,7 @@ def _finish_sync(
         event = _compared_until(connection, membership, begun)
         if begun.request.outgoing is not None:
             note_checkpoints_erased(connection, begun.request.outgoing.retracted_checkpoints)
+        _note_moved_server(connection, begun)
         arrivals = _apply(store, settings, begun, result, now=now)
         # The exchange's own events are no news; what was stated during it stays one.
         if event is None:
@@ -230,6 +231,14 @@ def _finish_sync(
     if arrivals.total and has_files:
         _check_citations(store, now=now)
     return _report(membership.repository, begun, result, arrivals)
+
+
+def _note_moved_server(connection: Connection, begun: BegunSync) -> None:
+    """Let erasures reach the server where it is now."""
+    name = team_server_name(begun.request.address, begun.request.repository)
+    # A repository that is only followed has stated nothing, and names none.
+    if team_server(connection) not in ("", name):
+        note_team_server(connection, name)
 
 
 def _apply(

@@ -106,7 +106,7 @@ def _with_warning(warning: str) -> Callable[[], TurnSyncResult]:
 def _is_due(store: Store, settings: SharedSettings, membership: Membership) -> bool:
     now = store.clock()
     # A paused server is left alone, whatever was stated meanwhile.
-    if now < membership.pauses_until() or membership.is_syncing_in_background(now):
+    if membership.is_paused(now) or membership.is_syncing_in_background(now):
         return False
     if not store.is_users_own:
         return False
