@@ -4,17 +4,17 @@ model, degraded, over pools of a thousand to 75,000 memories.
     python benchmarks/base_rate.py --bench DIR --repositories DIR [--every N] [--pools 1500 …]
 
 DIR/judgments.jsonl holds what a strong model said of the functions of some commits' parents
-(DIR/commits.jsonl), 0 to 100; DIR/OWNER+NAME is a clone. A case's pool is every memory of its tree,
-with the word scores of the pipeline's own judge without a key. What was not shown to the model
-scores as what it called unrelated (below 10) in the same case. Pools of another size are made by
-leaving out or resampling the case's own unwanted memories, each with its score and its word score:
-harder than memories of other repositories, which share few words.
-The model's log-odds get normal noise until its AUC over the pools is as asked for; with an `echo`,
-its error on unwanted memories holds this share of the words' log-odds, as of a judge that the same
+(DIR/commits.jsonl), 0 to 100; DIR/OWNER+NAME is a clone. A case's pool is every memory of its
+tree, with the word scores of the pipeline's own judge without a key. What was not shown to the
+model scores as what it called unrelated (below 10) in the same case. Pools of another size are
+made by leaving out or resampling the case's own unwanted memories, each with its score and its
+word score: harder than memories of other repositories, which share few words. The model's
+log-odds get normal noise until its AUC over the pools is as asked for; with an `echo`, its
+error on unwanted memories holds this share of the words' log-odds, as of a judge that the same
 words fool. A second draw errs by itself in half of the error's variance. The final round is a
-listwise look at the first 60 by a better judge, whose scores then stand for those 60. Joining,
-ranking, selection and the choice of second draws are the product's own functions.
-Ends with 1 where a target is missed.
+listwise look at the first 60 by a better judge, whose scores then replace those of the 60.
+Joining, ranking, selection and the choice of second draws are the product's own functions. Ends
+with 1 where a target is missed.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""Does the rule that a fix depends on stand in the brief of a session whose first prompt is the
-bug report?
+"""Is the rule that a fix depends on in the brief of a session whose first prompt is the bug
+report?
 
     python benchmarks/brief.py --bench DIR --repositories DIR [--host OWNER/NAME] [--every 1]
 
@@ -59,7 +59,7 @@ class BriefResult(Struct, frozen=True):
 
     @property
     def has_rule(self) -> bool:
-        """Whether the rule stands in the brief."""
+        """Whether the rule is in the brief."""
         return self.place > 0 and self.share >= WHOLE
 
 

@@ -2,11 +2,11 @@
 
     python benchmarks/card_questions.py --repositories DIR --cards DIR
 
-DIR/OWNER+NAME is a clone; cards stand in DIR/OWNER+NAME.jsonl as `cards` reads them. The questions
-of `keyless_questions` about repositories that have cards are asked twice of the real pipeline: of a
-store without purposes, and of the same store with those of files. A card counts for the file of its
-path, or for the only file of its name where that moved. Ends with 1 where something is kept for
-more questions about what is not there than before, beyond chance.
+DIR/OWNER+NAME is a clone; cards are in DIR/OWNER+NAME.jsonl as `cards` reads them. The
+questions of `keyless_questions` about repositories that have cards are asked twice of the real
+pipeline: of a store without purposes, and of the same store with those of files. A card counts
+for the file of its path, or for the only file of its name where that moved. Ends with 1 where
+something is kept for more questions about what is not there than before, beyond chance.
 """
 
 import argparse

@@ -3,14 +3,14 @@
     python benchmarks/cards.py --bench DIR --repositories DIR --cards DIR
 
 DIR/commits.jsonl has commit messages (without the names of what changed) and what changed;
-DIR/OWNER+NAME is a clone. Cards stand in DIR/OWNER+NAME.jsonl, a line each: path, kind (file,
-class, module), name and card, written from one commit; a case has those whose path its tree has, or
-whose file name where the file moved. A term of the task in a card adds a share of its idf to the
-evidence of what the card is about: of a file to all its entities, of a class to its methods, of a
-folder to all within it. Each share is compared to the same judge without cards, its weights trained
-on all other repositories, without cards as those of the package are; the share is the best of the
-others. Refitted weights, and cards as features of their own, are shown beside them. Ends with 1
-where recall@15 does not rise by enough.
+DIR/OWNER+NAME is a clone. Cards are in DIR/OWNER+NAME.jsonl, a line each: path, kind (file,
+class, module), name and card, written from one commit; a case has those whose path its tree
+has, or whose file name where the file moved. A term of the task in a card adds a share of its
+idf to the evidence of what the card is about: of a file to all its entities, of a class to its
+methods, of a folder to all within it. Each share is compared to the same judge without cards,
+its weights trained on all other repositories, without cards as those of the package are; the
+share is the best of the others. Refitted weights, and cards as features of their own, are shown
+as well. Ends with 1 where recall@15 does not rise by enough.
 """
 
 import argparse
@@ -64,7 +64,7 @@ class Cards(Struct, frozen=True):
     """By the last part of a path and name."""
 
     def of(self, candidate: Candidate, kind: str) -> Terms:
-        """Return the terms of the card of this kind that a memory stands under."""
+        """Return the terms of the card of this kind that a memory belongs to."""
         file_name = posixpath.basename(candidate.path)
         if kind == "class":
             if candidate.kind not in ENTITIES:

@@ -2,11 +2,12 @@
 
     python benchmarks/check_diff.py --repositories DIR --cache DIR [--commits 30] [--write]
 
-Each commit is checked out over its parent without one of its files, indexed, and looked at as the
-command does; history is that of the parent. The weights are fitted on these lists, cross-validated
-by repository: the figures of a repository are made by weights that never saw it. Beside them, on
-the same lists, stand co-change alone and BM25 alone. A whole commit lacks nothing: there the check
-should be silent. Ends with 1 where a target is missed. Nothing in a clone is run.
+Each commit is checked out over its parent without one of its files, indexed, and looked at as
+the command does; history is that of the parent. The weights are fitted on these lists,
+cross-validated by repository: the figures of a repository are made by weights that never saw
+it. Co-change alone and BM25 alone are shown for the same lists. A whole commit lacks nothing:
+there the check should be silent. Ends with 1 where a target is missed. Nothing in a clone is
+run.
 """
 
 import argparse
@@ -57,7 +58,7 @@ class Figures(Struct, frozen=True):
 
 
 def place_of(scores: Vector, gold: int) -> int:
-    """Return how many files stand before this one; of equals the first in the list."""
+    """Return how many files come before this one; of equals the first in the list."""
     before = (scores > scores[gold]).sum() + (scores[:gold] == scores[gold]).sum()
     return int(before)
 

@@ -1,10 +1,10 @@
 """Commits of real repositories as questions: the message asks, the functions that the commit
 changed are the answer.
 
-Given DIR/commits.jsonl and clones of the repositories, each tree is written once into the cache,
-with its store, and asked by the pipeline without a key. Questions about things that a repository
-does not have stand in a data file, so that no index of this repository contains them. Not a
-benchmark itself.
+Given DIR/commits.jsonl and clones of the repositories, each tree is written once into the
+cache, with its store, and asked by the pipeline without a key. Questions about things that a
+repository does not have are in a data file, so that no index of this repository contains them.
+Not a benchmark itself.
 """
 
 import asyncio

@@ -47,7 +47,8 @@ def settings_for(home: Path, model: str) -> Settings:
         openai=OpenAISettings(api_key=KEY),
         decisions=DecisionSettings(hosts={"typesafe": HostAccess("", KEY, "TYPESAFE_API_KEY")}),
         store=StoreSettings(user_data_dir=home / "user"),
-        # What files show of a project's habits is a handful of memories beside those counted here.
+        # What files show of a project's habits is a handful of memories in addition to those
+        # counted here.
         memory=MemorySettings(observe=False),
     )
 

@@ -1,5 +1,5 @@
-"""Are the commit and the chat that hold the rule of a fix found, and does a later word stand above
-the earlier one?
+"""Are the commit and the chat that hold the rule of a fix found, and does a later word rank
+above the earlier one?
 
     python benchmarks/deciding_words.py --bench DIR --repositories DIR [--host OWNER/NAME]
 
@@ -54,7 +54,7 @@ Chat = Sequence[Mapping[str, str]]
 
 
 class ChatResult(Struct, frozen=True):
-    """Where the chat that decides a task stands."""
+    """Rank of the chat that decides a task."""
 
     rank: int
     """Among chats, from 1."""
@@ -62,7 +62,7 @@ class ChatResult(Struct, frozen=True):
     kept: int
     """Chats that are kept."""
     is_above: bool | None = None
-    """Whether it stands above the chat that it amends; None if it amends none."""
+    """Whether it ranks above the chat that it amends; None if it amends none."""
     was_above: bool | None = None
     """The same by scores alone."""
 
@@ -154,8 +154,8 @@ def commit(tree: Path, path: str, message: str, *, day: int) -> str:
 def measure_chats(
     tasks: Sequence[Task], decoys: Sequence[Task], host: Path, tree: Path
 ) -> bool:
-    """Print where the deciding chats stand; return whether that misses a target. tree: its name is
-    the form in which they are remembered."""
+    """Print the ranks of the deciding chats; return whether that misses a target. tree: its
+    name is the form in which they are remembered."""
     subprocess.run(["git", "clone", "-q", str(host), str(tree)], check=True)
     cases = [task for task in tasks if "conversations" in task]
     chats: dict[str, Chat] = {}
@@ -221,7 +221,7 @@ def exchanges_of(name: str, chat: Chat, *, day: int, tree: Path) -> Iterator[Imp
 def chat_result(
     task: Task, ranking: Ranking, answer: Answer, ids_of_chat: Mapping[str, set[str]]
 ) -> ChatResult:
-    """Say where the last chat of a task stands."""
+    """Say the rank of the last chat of a task."""
     *_, deciding = names = [
         f"{task['task_id']}#{number}" for number in range(len(task["conversations"]))
     ]

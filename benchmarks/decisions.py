@@ -5,11 +5,11 @@ seconds, CPU.
     [--latency-ms 150]
 
 The host is the project's loopback host of both wires in a process of its own, which keeps the
-limits as vendors do. The repository is made up: memories of some 150 tokens. Printed beside the
-figures: the time that the limit alone takes, `estimate` of the same turn, dollars at the prices of
-genai-prices, and what the same task asks after one function was edited. The seconds are those of a
-process's first turn, imports included; CPU is that of a second cold turn, about another task,
-beyond a cached one. Ends with 1 where a target is missed.
+limits as vendors do. The repository is made up: memories of some 150 tokens. Printed with the
+figures: the time that the limit alone takes, `estimate` of the same turn, dollars at the prices
+of genai-prices, and what the same task asks after one function was edited. The seconds are
+those of a process's first turn, imports included; CPU is that of a second cold turn, about
+another task, beyond a cached one. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -157,7 +157,7 @@ def _options() -> argparse.Namespace:
 
 
 def figures_of(played: ColdTurn, tokens_per_second: float) -> list[Figure]:
-    """Return what the turn took, beside the host's count and its limit."""
+    """Return what the turn took, with the host's count and its limit."""
     requests, refused, tokens, questions = played.counted
     planned, coverage = played.estimate.judge, played.answer.coverage
     assert planned is not None

@@ -2,10 +2,10 @@
 
     python benchmarks/definitions.py rust PATH [--show 10]
 
-PATH is a source tree; ctags (https://ctags.io, built with JSON) must be on the path. A definition
-counts as found if one of ours has its name and its line. Two kinds of tags are in a memory of ours
-without being one, and are counted apart: what stands inside a function or a test, and a signature
-without a body.
+PATH is a source tree; ctags (https://ctags.io, built with JSON) must be on the path. A
+definition counts as found if one of ours has its name and its line. Two kinds of tags are in a
+memory of ours without being one, and are counted apart: what is inside a function or a test,
+and a signature without a body.
 """
 
 import argparse
@@ -142,7 +142,7 @@ class Comparison(NamedTuple):
     absent: list[Definition]
     """Tags at which we have no definition."""
     inside: set[Definition]
-    """Of these, what stands inside a function or a test of ours."""
+    """The definitions among these that are inside a function or a test of ours."""
     signatures: set[Definition]
     named: list[Definition]
     """Ours that have a name."""

@@ -102,7 +102,7 @@ def calls_listed(contract: dict[str, list[str]]) -> list[str]:
     for entry in contract["ignore_imports"]:
         caller, callee = (name.removeprefix("xscore.") for name in entry.split(" -> "))
         if caller.startswith("extensions."):
-            # An extension that may call any module of another stands as a whole.
+            # An extension that may call any module of another is drawn as a whole.
             caller, callee = caller.removesuffix(".*"), callee.removesuffix(".*")
         if "*" not in caller + callee:
             lines.append(f"- `{caller.replace('.', '/')}` → `{callee}`")

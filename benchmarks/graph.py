@@ -65,7 +65,7 @@ LEAST_RECALL = {"method": {"rust": 0.75, "ruby": 0.75, "csharp": 0.75, "cpp": 0.
 USUAL_RECALL = {"method": 0.85, "test": 0.80}
 LEAST_PRECISION = 0.95
 UNTOLD = frozenset({"unknown", "outside"})
-"""Forms of calls that no edge stands for: the oracle cannot tell what they mean, or they leave the
+"""Forms of calls that have no edge: the oracle cannot tell what they mean, or they leave the
 tree."""
 
 
@@ -83,7 +83,7 @@ Edge = tuple[Span, Span]
 
 
 class Call(NamedTuple):
-    """A call that an oracle resolved: where it stands, and where what it calls is named."""
+    """A call that an oracle resolved: its place, and that of the name of what it calls."""
 
     path: str
     line: int

@@ -381,7 +381,7 @@ def measured_by_running() -> dict[str, float]:
 
 
 def main() -> int:
-    """Print every figure beside its goal; the goals are printed, not enforced."""
+    """Print every figure with its goal; the goals are printed, not enforced."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--fast", action="store_true", help="count only what needs no run")

@@ -93,7 +93,7 @@ def bare_parse_s(
 
 
 def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[str, float]:
-    """Index again without a change and after an edit, each beside `git status`."""
+    """Index again without a change and after an edit, each compared with `git status`."""
     edited = max(
         root.rglob("*.py"),
         key=lambda file: (file.stat().st_size < 30_000) * file.stat().st_size,

@@ -145,7 +145,7 @@ class Bench(Struct, frozen=True):
         """Open what a turn spends through, and the judge's provider with all that is wrapped around
         it.
 
-        wrapping: what is to stand within, around the bare provider.
+        wrapping: the innermost wrapper, around the bare provider.
         """
         async with open_resources(self.store, self.settings, turn_id=turn_id) as resources:
             resources.price_of = a_little

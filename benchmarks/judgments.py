@@ -1,9 +1,8 @@
 """Judgments of one turn out of a million: what one range scan costs, and what writing them cost.
 
-Run it: `python benchmarks/judgments.py [TURNS]` (default 100 turns of 10,000 contents). Figures are
-CPU
-milliseconds beside an anchor of this very run, a million additions in a plain loop, since machines
-differ.
+Run it: `python benchmarks/judgments.py [TURNS]` (default 100 turns of 10,000 contents). Figures
+are CPU milliseconds, with an anchor of this very run, a million additions in a plain loop,
+since machines differ.
 """
 
 import asyncio

@@ -156,8 +156,8 @@ def misses_targets(held_out: Sequence[Figures], *, kept_wrongly: float) -> bool:
 
 
 def figures_of(case: CommitCase, selection: Selection) -> Figures:
-    """Count what a selection has of the gold; what is folded is named by the place that it stands
-    behind."""
+    """Count what a selection has of the gold; what is folded is named by the place that it is
+    folded into."""
     kept = [memory.candidate for memory in selection.kept]
     return Figures(
         any_gold=any(case.is_gold(*place_of(memory)) for memory in kept),

@@ -3,10 +3,10 @@ are taken out?
 
     python benchmarks/lexical_docstrings.py
 
-Six packages at fixed versions stand in one pool of functions and methods, tests left out; every
-function or method with a docstring gives one question. Docstrings are cut from the source before it
-is indexed. Equal questions from several functions stay, and count as missed where another twin
-comes first. Ends with 1 below the targets.
+Six packages at fixed versions are in one pool of functions and methods, tests left out; every
+function or method with a docstring gives one question. Docstrings are cut from the source
+before it is indexed. Equal questions from several functions stay, and count as missed where
+another twin comes first. Ends with 1 below the targets.
 """
 
 import argparse

@@ -55,7 +55,7 @@ class Pool(Struct, frozen=True):
         )
 
     def without(self, paths: re.Pattern[str]) -> "Pool":
-        """Return the part of the pool that stands in other files than these."""
+        """Return the part of the pool that is in other files than these."""
         return Pool(tuple(c for c in self.candidates if not paths.search(c.path)), self.vectors)
 
 

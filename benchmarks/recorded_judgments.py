@@ -1,4 +1,4 @@
-"""What a strong model once said of the memories of some commits, beside what words say of them.
+"""What a strong model once said of the memories of some commits, and what words say of them.
 
 Not a benchmark itself. DIR/judgments.jsonl holds a line a case: its id, and the judged memories
 with path, lines, name and a score of 0 to 100.

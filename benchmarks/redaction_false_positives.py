@@ -3,8 +3,8 @@
     python benchmarks/redaction_false_positives.py Django==5.1 sympy==1.13.3 --cache FOLDER
     python benchmarks/redaction_false_positives.py path/to/a/tree
 
-Names with `==` are downloaded as source archives with unearth into FOLDER; nothing in them is run.
-Public packages hold no real secrets, so a finding is right where a literal stands as a credential
+Names with `==` are downloaded as source archives with unearth into FOLDER; nothing in them is
+run. Public packages hold no real secrets, so a finding is right where a literal is a credential
 (in a test, mostly), and wrong elsewhere. Prints findings by place and type, the share of lines
 touched, the speed, and (with --lines) every touched line.
 """

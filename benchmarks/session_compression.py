@@ -214,7 +214,7 @@ def _is_kept(attempt: Attempt, text: str) -> bool:
     command = attempt.command
     start = command if len(command) <= COMMAND_CHARS else command[: COMMAND_CHARS // 4]
     lines = [line.strip()[:150] for line in attempt.output.splitlines()]
-    # The line of the exit code is no line of output: it stands beside the command.
+    # The line of the exit code is no line of output: it is shown with the command.
     printed = [line for line in lines if line and not line.startswith("Exit code")]
     return start in text and (not printed or any(line in text for line in printed))
 

@@ -3,15 +3,15 @@
     python benchmarks/short_facts.py --bench DIR [--tree DIR] [--threshold 0.5] [--half 0|1]
         [--without-aliases] [--cases]
 
-DIR holds `beliefs.json` and `cases.json` of tenurehq/precisionMemBench, or a part of them. Every
-belief is stated as its owner would: its name is the key, its other names are aliases, what it
-replaces had its key before, what is settled was deleted; a scope is a repository, the universal one
-and what another user said are in that user's own store. Each query is asked by words alone
-(`context`). As its publishers do, beliefs that are pinned do not count, places are capped by the
-budget of a case, precision is averaged over cases that expect or show something, recall over those
-that expect something. `--tree` copies a source tree into each repository, so that the facts stand
-beside code. Trade-off: the benchmark decides by names alone; what only the text of a belief answers
-counts as wrong.
+DIR holds `beliefs.json` and `cases.json` of tenurehq/precisionMemBench, or a part of them.
+Every belief is stated as its owner would: its name is the key, its other names are aliases,
+what it replaces had its key before, what is settled was deleted; a scope is a repository, the
+universal one and what another user said are in that user's own store. Each query is asked by
+words alone (`context`). As its publishers do, beliefs that are pinned do not count, places are
+capped by the budget of a case, precision is averaged over cases that expect or show something,
+recall over those that expect something. `--tree` copies a source tree into each repository, so
+that the facts compete with code. Trade-off: the benchmark decides by names alone; what only the
+text of a belief answers counts as wrong.
 """
 
 import argparse

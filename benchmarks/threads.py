@@ -8,16 +8,16 @@ also indexes the repository, the first turn of a thread, its follow-up. Ends wit
 follow-up takes more than a fifth of the first turn's seconds or dollars. Anchor of the same run:
 waves of calls at the limit of calls in flight, x latency.
 
-The second form replays recorded scores of a strong model, `judgments.jsonl` beside `commits.jsonl`,
-over the trees they were given for; DIR/OWNER+NAME is a clone. No second wording of a task was
-recorded. So a pair is two tasks of the same repository: the second follows the first on its tree,
-functions that are the same text in both have both scores, and this is harder than a follow-up,
-since most pairs share no file. Which memories are judged again is worked out by the pipeline over
-the whole index; tests, documents and what else has no score stay out of the top 15, and their
-earlier score is 0. "Drawn" rows give them one drawn from those recorded, so that they compete as
-real ones would. A reworded task is simulated: its score is the recorded one, and the earlier one
-that with noise. Ends with 1 where the pairs keep less than 90 % of the full re-judgment's top 15,
-or judge more than 20 % of what could be carried.
+The second form replays recorded scores of a strong model, `judgments.jsonl` next to
+`commits.jsonl`, over the trees they were given for; DIR/OWNER+NAME is a clone. No second
+wording of a task was recorded. So a pair is two tasks of the same repository: the second
+follows the first on its tree, functions that are the same text in both have both scores, and
+this is harder than a follow-up, since most pairs share no file. Which memories are judged again
+is worked out by the pipeline over the whole index; tests, documents and what else has no score
+stay out of the top 15, and their earlier score is 0. "Drawn" rows give them one drawn from
+those recorded, so that they compete as real ones would. A reworded task is simulated: its score
+is the recorded one, and the earlier one that with noise. Ends with 1 where the pairs keep less
+than 90 % of the full re-judgment's top 15, or judge more than 20 % of what could be carried.
 """
 
 import argparse
@@ -250,7 +250,7 @@ tree."""
 
 
 def pairs_of(cases: Sequence[Case]) -> Iterator[Pair]:
-    """Yield ordered pairs of tasks where at least half of the second's functions stood in the
+    """Yield ordered pairs of tasks where at least half of the second's functions were in the
     first's tree."""
     for first, second in itertools.permutations(cases, 2):
         if first.repo == second.repo:

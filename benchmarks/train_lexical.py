@@ -48,7 +48,7 @@ ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 RIDGE, ODDS_RIDGE, PRESENCE_RIDGE = 0.1, 1e-4, 1e-3
 LEAST_WEIGHTS = np.array([-np.inf if name in MAY_BE_NEGATIVE else 0.0 for name in FEATURES])
 CLOSEST = 150
-"""Rows of each case that the ranking is fitted to, beside the gold."""
+"""Rows of each case that the ranking is fitted to, in addition to the gold."""
 JUDGED = 80
 """Rows of each case, best first, that the odds are fitted to."""
 COUNTED = 50

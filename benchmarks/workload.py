@@ -65,7 +65,7 @@ JUDGED_RIGHT = {
     "make a response out of what a view returned": ("Flask.make_response",),
     "which blueprint is a request for?": ("Request.blueprint", "Request.blueprints"),
 }
-"""What the judge scores high beside what shares words with the question."""
+"""What the judge scores high in addition to what shares words with the question."""
 EVALUATION = (
     ("make a response out of what a view returned", "src/flask/app.py", "Flask.make_response"),
     ("which blueprint is a request for?", "src/flask/wrappers.py", "Request.blueprint"),
@@ -150,7 +150,8 @@ class Shop(Struct):
 
 
 def score(memory: ShownMemory, turn: str) -> int | tuple[int, str]:
-    """Score what answers the turn's question high, and all else by the words it shares with it."""
+    """Score what answers the turn's question high, and everything else by the words it shares
+    with it."""
     answers = next(
         (entities for question, entities in JUDGED_RIGHT.items() if question in turn), ()
     )

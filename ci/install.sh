@@ -5,7 +5,7 @@ set -euo pipefail
 
 place="$RUNNER_TEMP/xscore"
 mkdir -p "$place"
-cd "$place" # so that no module of the checkout can stand in for one of Python's
+cd "$place" # so that no module of the checkout can replace one of Python's
 
 python=""
 for name in python3 python3.14 python3.13 python3.12 python3.11; do

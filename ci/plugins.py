@@ -127,7 +127,7 @@ def _registry_entry(version: str) -> dict[str, Any]:
         "version": version,
         "runtimeHint": "uvx",
         "transport": {"type": "stdio"},
-        # The registry names a package without extras, so the SDK is asked for beside it.
+        # The registry names a package without extras, so the SDK is asked for as well.
         "runtimeArguments": [{"type": "named", "name": "--with", "value": _SDK}],
         "packageArguments": [{"type": "positional", "value": "mcp"}],
         "environmentVariables": [

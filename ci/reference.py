@@ -46,7 +46,7 @@ def cli_page() -> str:
         (
             "Data goes to standard output; progress, notes and the cost line go to standard error."
             " Progress is drawn only on a\nterminal; `NO_COLOR` and `--quiet` are respected."
-            " Options go after the command; these may also stand before it:\n"
+            " Options go after the command; these may also come before it:\n"
         ),
         _table(_OPTION_HEADS, general),
         "\n## Shared options\n",
@@ -121,7 +121,7 @@ def errors_page() -> str:
         for error in all_errors()
     ]
     parts.append(_table(("class", "kind", "exit code", "means"), rows))
-    parts.append("\nThe exit codes stand in [cli.md](cli.md#exit-codes).")
+    parts.append("\nThe exit codes are in [cli.md](cli.md#exit-codes).")
     return "\n".join(parts) + "\n"
 
 

@@ -1,5 +1,5 @@
-"""Write the JSON of the rules, which every turn reads. People edit the TOML beside it, which takes
-10 ms to parse.
+"""Write the JSON of the rules, which every turn reads. People edit the TOML next to it, which
+takes 10 ms to parse.
 
 The keys of vendors (`provider_keys.toml`) go into `secrets.json`. `python -m ci.rules` writes it; a
 test compares.

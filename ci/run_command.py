@@ -88,7 +88,7 @@ def command_line(
 ) -> list[str]:
     """Return the words to start xscore with.
 
-    Our flags stand before those of the command. Raises NotACommand.
+    Our flags come before those of the command. Raises NotACommand.
     """
     try:
         words = shlex.split(command)

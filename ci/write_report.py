@@ -161,7 +161,7 @@ def as_it_was(printed: Path) -> str:
 
 def annotate_gates(told: str, *, held: bool) -> None:
     """One annotation for each line of stderr that tells of a gate; held: a failure is an error,
-    else a warning."""
+    otherwise a warning."""
     for line in told.splitlines():
         for start, level in LEVEL_OF.items():
             if line.startswith(start):
@@ -214,7 +214,7 @@ def _report(told: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def _message(text: str) -> str:
     try:
         return str(json.loads(text)["error"]["message"])
-    except (ValueError, KeyError, TypeError):  # no error of ours: as it stands
+    except (ValueError, KeyError, TypeError):  # no error of ours: unchanged
         return text
 
 

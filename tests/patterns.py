@@ -47,7 +47,8 @@ class UsedPattern(NamedTuple):
     pattern: str | bytes
     flags: int
     whole_text: bool
-    """It is searched for anywhere in a text; else it is only matched at one place."""
+    """Whether it is searched for anywhere in a text; otherwise it is only matched at one
+    place."""
 
 
 @cache

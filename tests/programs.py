@@ -16,8 +16,8 @@ def begin(
     program: Sequence[str] = ("-m", "xscore"),
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
-    """Start a command. environ: variables beside this process's own. program: what Python runs
-    instead of `xscore`."""
+    """Start a command. environ: variables in addition to this process's own. program: what
+    Python runs instead of `xscore`."""
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=cwd,

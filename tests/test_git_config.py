@@ -26,7 +26,7 @@ HOSTILE_LINES = {
 
 @pytest.mark.parametrize("kind", HOSTILE_LINES)
 def test_no_config_costs_more_than_its_length(make_repo: MakeRepo, kind: str) -> None:
-    """Ten times the config takes about ten times the CPU, whatever stands in it."""
+    """Ten times the config takes about ten times the CPU, whatever is in it."""
     root = make_repo({"a.py": "1\n"})
     config = root / ".git" / "config"
     plain = config.read_text()

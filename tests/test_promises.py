@@ -1,4 +1,4 @@
-"""What the sources claim is checked: pure rooms, hints, reasons beside ignores, one edge for
+"""What the sources claim is checked: pure rooms, hints, reasons next to ignores, one edge for
 exceptions."""
 
 import ast
@@ -185,7 +185,7 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
 
 
 def test_every_import_within_a_function_says_why() -> None:
-    """An import that does not stand at the top has its reason beside it or above it."""
+    """An import that is not at the top has its reason next to it or above it."""
     assert [
         f"{module_of(path)}:{line}"
         for path, facts in facts_by_path().items()
@@ -201,7 +201,7 @@ def _silent_imports(function: ast.AST, lines: Sequence[str]) -> Iterator[int]:
 
 
 def _has_reason(lines: Sequence[str], node: ast.Import | ast.ImportFrom) -> bool:
-    """Whether a comment stands on the lines of an import, above it, or on the import above it."""
+    """Whether a comment is on the lines of an import, above it, or on the import above it."""
     first = node.lineno - 1
     if any("#" in line for line in lines[first : node.end_lineno]):
         return True

@@ -239,8 +239,8 @@ def test_what_stands_for_a_module_loads_it_when_it_is_used() -> None:
 
 
 def test_an_mcp_server_starts_without_what_only_a_call_needs(repository: Path) -> None:
-    """Agents start it with every session: beside the SDK it loads no pipeline and no vendor's
-    package."""
+    """Agents start it with every session: apart from the SDK it loads no pipeline and no
+    vendor's package."""
     modules = modules_loaded(repository.parent, "mcp")
     assert "mcp" in modules
     check_own_modules(modules, limit=78)

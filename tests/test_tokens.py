@@ -26,7 +26,7 @@ def test_a_reservation_holds_for_scripts_of_a_token_a_character() -> None:
 
 
 def test_a_language_has_its_own_ratio_and_prose_is_cheaper_than_unknown_code() -> None:
-    """The ratio depends on the language if known, else on the kind."""
+    """The ratio depends on the language if known, otherwise on the kind."""
     assert tokens.estimate(390, kind=Kind.FUNCTION, language="python") == 100
     assert tokens.estimate(420, kind=Kind.EXCHANGE) == 100
     assert tokens.chars_per_token(Kind.FUNCTION, "cobol") < tokens.chars_per_token(Kind.DOC)

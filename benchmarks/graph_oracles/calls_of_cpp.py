@@ -145,7 +145,8 @@ class Oracle:
         self.calls[path, line, target, name, form] = None
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield each call with the place where what it calls is defined, or else declared."""
+        """Yield each call with the place where what it calls is defined, or at least
+        declared."""
         for path, line, declared, name, form in self.calls:
             # What the text does not say is called by a macro, or by the language itself.
             if form != "type" and name not in self._line(path, line):

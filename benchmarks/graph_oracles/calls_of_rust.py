@@ -48,7 +48,8 @@ def features_of(root: Path) -> set[str]:
 
 
 def functions(root: Path) -> tuple[dict[tuple[str, str], list[Place]], dict[str, list[Place]]]:
-    """Return where functions stand: those of types and traits by owner and name, others by name."""
+    """Return the places of functions: those of types and traits by owner and name, others by
+    name."""
     owned: dict[tuple[str, str], list[Place]] = defaultdict(list)
     free: dict[str, list[Place]] = defaultdict(list)
     for path in sorted((root / "src").rglob("*.rs")):
@@ -80,7 +81,7 @@ def _last(path: str) -> str:
 
 
 def _without_arguments(path: str) -> str:
-    """`Vec::<T>::push::<U>` -> `Vec::push`; what stands first in `<…>` stays."""
+    """`Vec::<T>::push::<U>` -> `Vec::push`; the first part in `<…>` stays."""
     before = None
     while before != path:
         before = path

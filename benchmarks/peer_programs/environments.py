@@ -73,8 +73,8 @@ print(", ".join(f"{name} {version(name)}" for name in sys.argv[1:]))
 
 
 def python_of(peer: Peer, folder: Path) -> Path | str:
-    """Return the peer's Python, its environment made where it is not there yet; else why it cannot
-    be had."""
+    """Return the peer's Python, its environment made where it is not there yet; otherwise why
+    it cannot be had."""
     home = folder / peer.name
     python, done = home / "bin" / "python", home / ".installed"
     requirements = "\n".join((*peer.packages, *peer.without_dependencies))

@@ -1,7 +1,7 @@
 """LOTUS: `DataFrame.sem_filter` as its documentation shows it. Arguments: base URL, result file,
 calls in flight.
 
-`sentence_transformers` and torch, 3 GB which only LOTUS's embedding operators use, are stood in for
+`sentence_transformers` and torch, 3 GB which only LOTUS's embedding operators use, are replaced
 by empty modules; so LOTUS is not charged for importing them.
 """
 

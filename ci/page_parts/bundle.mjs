@@ -1,4 +1,4 @@
-// Bundles what pages are drawn with into the package, beside its licences and checksums: `drawing.js` for the page of a
+// Bundles what pages are drawn with into the package, next to its licences and checksums: `drawing.js` for the page of a
 // turn, `plotting.js` for a report. Run it by `make page-parts`: npm installs the versions and checksums of
 // package-lock.json first.
 import { createHash } from "node:crypto";
@@ -29,7 +29,7 @@ async function bundle(name, folder) {
     target: "es2022",
     write: false,
   });
-  // Nothing in it may end the element that it stands in.
+  // Nothing in it may end the element that it is in.
   const script = made.outputFiles[0].text.replaceAll("</script", "<\\/script").trimEnd() + "\n";
   const { packages, licences } = packagesOf(made.metafile);
   mkdirSync(vendor, { recursive: true });

@@ -56,7 +56,7 @@ def job_environment(
 
 
 class Annotation(Struct, frozen=True):
-    """An annotation shown beside the run."""
+    """An annotation shown with the run."""
 
     level: str
     title: str

@@ -76,7 +76,7 @@ def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> No
 
 @pytest.mark.verify
 def test_a_question_has_the_page_of_its_turn(runner: Runner, host: OpenAIServer) -> None:
-    """It is uploaded beside the page of the report, and the comment leads there."""
+    """It is uploaded with the page of the report, and the comment leads there."""
     host.answer = "In total."
     (runner.workspace / "task.txt").write_text("Where is the total computed?")
     with GitHubApi() as api:

@@ -22,7 +22,8 @@ def test_no_drift(name: str) -> None:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    """Each command has a heading, and names each of its options; the general ones stand once."""
+    """Each command has a heading, and names each of its options; the general ones are there
+    once."""
     page = reference.cli_page()
     general = page.partition("\n## ")[0]
     for path, command in reference.all_commands():

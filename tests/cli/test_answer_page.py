@@ -124,8 +124,8 @@ def test_of_unrelated_memories_words_name_the_best_alone() -> None:
 
 
 def test_the_rule_that_adds_weaker_matches_is_stated() -> None:
-    """The lowest score that takes a free place stands where weaker matches were added, and where
-    none was."""
+    """The lowest score that takes a free place is shown where weaker matches were added, and
+    where none was."""
     words = replace(ANSWER.judge, by_model=False)
     near = replace(MISS, score=0.45, threshold=0.5, below_threshold=True, placed_by="filled")
     question = replace(
@@ -244,7 +244,7 @@ def test_a_long_path_gives_way_to_the_name() -> None:
 
 
 def test_a_commit_is_named_once() -> None:
-    """A commit is cited where others have their path, and its subject stands where they have their
+    """A commit is cited where others have their path, and its subject is where they have their
     name."""
     commit = replace(
         WRITE,

@@ -39,7 +39,7 @@ SCRIPT = {
 
 @pytest.fixture
 def repo(make_repo: MakeRepo, tmp_path: Path) -> Path:
-    """A shop with questions and a scripted judge beside it."""
+    """A shop with questions and a scripted judge."""
     (tmp_path / "questions.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in LINES)
     )

@@ -292,7 +292,7 @@ def test_a_file_that_others_could_read_is_for_the_user_alone(
 
 
 def test_what_stood_there_stays_where_the_file_cannot_be_replaced(tmp_path: Path) -> None:
-    """P06: a folder in its place is left unchanged, with no new file beside it."""
+    """P06: a folder in its place is left unchanged, with no new file next to it."""
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="cannot be written"):
         write_atomically(tmp_path / "out", b"half", mode=0o600)

@@ -118,8 +118,8 @@ def test_a_line_breaks_between_its_parts() -> None:
 
 
 def test_a_label_stays_beside_what_it_labels() -> None:
-    """Also beside a path that is wider than the window, which ends its lines behind a slash, a dot
-    or before colons."""
+    """Also next to a path that is wider than the window, which ends its lines after a slash or
+    a dot, or before colons."""
     path = "src/" + "folder/" * 5 + "file.ts:13-76"
     shown = f"0.23  src/{'folder/' * 4}\n      folder/file.ts:13-76  name"
     assert wrapped(f"0.23  {path}  name", 40) == shown
@@ -235,7 +235,7 @@ def test_damage_is_reported_with_valid_json(
 
 
 def test_the_json_is_as_documented(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """Every key of a report stands in its section of docs/reference/json.md."""
+    """Every key of a report is in its section of docs/reference/json.md."""
     fill(ledger)
     page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
     section = page.split("## `report`")[1].split("\n## ")[0]
@@ -319,7 +319,7 @@ def test_what_was_written_earlier_is_replaced(used_folder: Path, xscore: Run) ->
 def test_a_page_is_not_printed_on_a_terminal(
     used_folder: Path, xscore: Run, own_home: Path
 ) -> None:
-    """On a terminal, and where FILE stands without its option, the hint is `-o FILE`."""
+    """On a terminal, and where FILE is given without its option, the hint is `-o FILE`."""
     environ = {"TERM": "dumb", "NO_COLOR": "1", "HOME": str(own_home)}
     seen, code = shown_on_terminal(
         ["-m", "xscore", "report", "--html"], cwd=used_folder, environ=environ

@@ -192,8 +192,8 @@ def test_what_is_not_surely_the_users_own_is_not_taken_over(
 def test_the_user_can_accept_a_store_of_the_tree(
     basket: Path, xscore: Run, judge: Judge
 ) -> None:
-    """`store trust` takes over a store that is not known, its rows beside those that the new store
-    has already."""
+    """`store trust` takes over a store that is not known, its rows in addition to those that
+    the new store has already."""
     earlier = plain_folder_with_store(basket, xscore, judge)
     (user_data_dir(None) / "trust.json").unlink()
     done = xscore(
@@ -228,7 +228,7 @@ def test_stores_of_two_worktrees_become_one(basket: Path, xscore: Run, judge: Ju
 def test_a_foreign_journal_is_not_replayed(
     basket: Path, xscore: Run, judge: Judge, tmp_path: Path
 ) -> None:
-    """A journal that came with an archive is refused beside a known store, until the user accepts
+    """A journal that came with an archive is refused with a known store, until the user accepts
     it."""
     assert xscore("memory", "add", "--kind", "decision", DECISION, cwd=basket).returncode == 0
     store = store_file(basket)

@@ -54,7 +54,7 @@ def worktree(basket: Path, name: str = "second") -> Path:
 
 
 def clone(basket: Path, name: str = "second") -> Path:
-    """Clone a repository beside it."""
+    """Clone a repository next to it."""
     git(basket, "clone", "-q", str(basket), f"../{name}")
     return basket.parent / name
 

@@ -1,4 +1,4 @@
-"""Daily and repository caps beside the turn's."""
+"""Daily and repository caps in addition to the turn's."""
 
 import asyncio
 from decimal import Decimal

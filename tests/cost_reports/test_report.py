@@ -253,7 +253,7 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
 
 def test_spending_by_branch(reader: Connection) -> None:
     """A turn counts for the branch that it was asked on, also one that never ended; calls of no
-    turn stand under no branch."""
+    turn are under no branch."""
     for turn, branch in (("t_1", "main"), ("t_2", "feat/eggs"), ("t_3", "feat/eggs")):
         if turn == "t_3":
             add_turn(reader, turn, DAY, state="interrupted")
@@ -287,7 +287,7 @@ def test_a_long_branch_is_cut_in_the_text_alone(reader: Connection) -> None:
 
 @pytest.mark.parametrize("by", GROUPINGS)
 def test_every_grouping_is_in_every_form(reader: Connection, by: str) -> None:
-    """The names of its groups stand in the text, Markdown, CSV, the frame and the page."""
+    """The names of its groups are in the text, Markdown, CSV, the frame and the page."""
     add_judged_turn(reader, "t_1", DAY)
     reader.execute("UPDATE turn SET branch = 'feat/eggs'")
     add_call(reader, "c", "t_1")

@@ -73,8 +73,8 @@ class FileCost(NamedTuple):
 CPU_LIMIT_S = 1.0
 """CPU that the kernel grants a parsing process, in seconds on every machine."""
 STARTS_A_FILE = 5
-"""What else a file may cost, in starts of a process with a small file: two, and the reading of its
-windows."""
+"""What more a file may cost, in starts of a process with a small file: two, and the reading of
+its windows."""
 
 
 def file_cost(path: str, text: str, *, window_lines: int = 60) -> FileCost:

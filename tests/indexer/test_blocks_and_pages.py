@@ -199,7 +199,8 @@ def test_a_short_component_without_functions_is_one_memory(index: Index) -> None
 
 
 def test_the_tag_of_a_script_is_no_memory() -> None:
-    """A tag without markup beside it stays with the code; markup below it has a name of its own."""
+    """A tag without markup next to it stays with the code; markup below it has a name of its
+    own."""
     rows = "  <p>text</p>\n" * 70
     page = CARD.replace("</article>", f"{rows}</article>")
     pieces = pieces_of("src/Card.svelte", page)

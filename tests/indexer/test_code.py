@@ -111,8 +111,8 @@ def test_a_comment_before_the_body_is_no_part_of_the_signature() -> None:
 
 
 def test_module_code_stands_in_blocks() -> None:
-    """X15: code outside functions and classes is a block, named by what it defines, else by its
-    imports."""
+    """X15: code outside functions and classes is a block, named by what it defines, otherwise
+    by its imports."""
     blocks = {
         name: piece
         for name, piece in pieces_of("pkg/store.py", PYTHON).items()

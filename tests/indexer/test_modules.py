@@ -74,14 +74,15 @@ MODULES = module_index(PATHS)
 def test_resolving(target: str, importer: str, expected: str) -> None:
     """A reference finds the file by its language's rules; the nearest wins, a tie finds nothing.
 
-    A module in a package is known by the name of the package before its own, except beside it.
+    A module in a package is known by the name of the package before its own, except in its
+    folder.
     """
     assert MODULES.resolve(target, importer) == expected
 
 
 def test_like_named_files_cost_linear_time() -> None:
-    """Twice the files of one name, each looked up from beside it, take about twice the calls, not
-    four times."""
+    """Twice the files of one name, each looked up from its own folder, take about twice the
+    calls, not four times."""
 
     def calls(copies: int) -> int:
         count = 0

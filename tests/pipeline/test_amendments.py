@@ -1,4 +1,4 @@
-"""The later word stands above the earlier, both say so, and nothing else moves."""
+"""The later word ranks above the earlier, both say so, and nothing else moves."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -145,8 +145,8 @@ def test_the_last_of_three_stands_first(connection: sqlite3.Connection) -> None:
 
 
 def test_a_chat_is_compared_whole(connection: sqlite3.Connection) -> None:
-    """The exchange that says what holds is lifted, also where others of its chat share more words
-    with the task, and all of the earlier chat stands below it."""
+    """The exchange that says what holds is lifted, also where others of its chat share more
+    words with the task, and all of the earlier chat ranks below it."""
     old = [
         said("How does overage_charge bill overage units?", day=1, session="a"),
         said(OLD_RULE, day=1, session="a"),

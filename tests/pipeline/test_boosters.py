@@ -1,4 +1,4 @@
-"""Boosters of other packages: used beside ours when enabled, and never from a clone."""
+"""Boosters of other packages: used in addition to ours when enabled, and never from a clone."""
 
 from pathlib import Path
 

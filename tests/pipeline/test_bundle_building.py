@@ -123,7 +123,7 @@ def test_places_are_never_merged() -> None:
 
 
 async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer) -> None:
-    """L07: the exception is noted, both ids can be cited, and neither text is shown beside the
+    """L07: the exception is noted, both ids can be cited, and neither text is shown with the
     sentence."""
     usual = said(
         f"Prisma ({WANTED})",

@@ -71,8 +71,8 @@ def names(ranked_memories: Sequence[Ranked]) -> list[str]:
 
 
 def test_free_places_are_filled_where_the_best_is_good_enough() -> None:
-    """A memory just below the threshold is kept beside a wrong one above it, marked; weak rankings
-    stay empty."""
+    """A memory just below the threshold is kept with a wrong one above it, marked; weak
+    rankings stay empty."""
     near = [ranked(f"n{at:02}", CUT - (at + 1) / 1000) for at in range(20)]
     selection = keep([ranked("wrong", 0.6), *near])
     assert names(selection.kept) == ["wrong", *names(near[: FILL.target_places - 1])]

@@ -41,7 +41,7 @@ async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServe
 
 
 def test_a_memory_without_a_path_does_not_satisfy_a_glob() -> None:
-    """It passes every glob beside others; alone it would hide that the glob matches no file."""
+    """It passes every glob among others; alone it would hide that the glob matches no file."""
     note = Candidate("m", "h", Layer.PROJECT, Kind.DECISION, "", "", 0, 0, "", 1, 0.0)
     code = Candidate(
         "c", "h", Layer.GRAPH, Kind.FUNCTION, "src/a.py", "a", 1, 2, "python", 1, 0.0

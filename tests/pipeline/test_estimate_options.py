@@ -106,7 +106,7 @@ async def test_both_wires_and_words_are_estimated_side_by_side(meadow: Path) -> 
 
 
 async def test_the_wire_that_is_set_comes_first(meadow: Path) -> None:
-    """`judge.wire = chat` estimates chat, with decisions beside it."""
+    """`judge.wire = chat` estimates chat, with decisions for comparison."""
     estimate = await estimated(meadow, wire="chat")
     assert [way.way for way in estimate.ways] == [
         "chat cold",

@@ -139,7 +139,7 @@ async def test_what_is_no_model_is_no_final_judge(
 async def test_a_replay_sends_nothing_and_uses_what_is_stored(
     project: Path, first: DecisionServer, last: OpenAIServer
 ) -> None:
-    """Also where the final round was never held: the judge's scores stand."""
+    """Also where the final round was never held: the judge's scores hold."""
     settings = settings_for(first, last.url)
     plain = replace(settings, selection=replace(settings.selection, final="off"))
     await ask(project, plain, TASK)

@@ -81,7 +81,7 @@ async def test_prompts_that_questions_share_are_another_judge(shop: Path) -> Non
 
 
 async def test_judgments_of_an_earlier_version_are_served(make_repo: MakeRepo) -> None:
-    """What stands under an earlier version's keys answers a turn that may send nothing."""
+    """What is stored under an earlier version's keys answers a turn that may send nothing."""
     root = make_repo(FILES)
     async with Pipeline.open(root, replaying(model="openai-chat:gpt-6-luna")) as pipeline:
         await pipeline.index()

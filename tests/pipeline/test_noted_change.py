@@ -220,7 +220,7 @@ def test_the_lines_of_a_change_are_asked_for_once(edited: AskedTree) -> None:
     "change", [*CHANGES, edit_further, commit], ids=lambda change: change.__name__
 )
 def test_after_any_further_change_git_is_asked_again(edited: AskedTree, change: object) -> None:
-    """A change beside one that is noted is seen by the next turn, with git's own lines."""
+    """A change next to one that is noted is seen by the next turn, with git's own lines."""
     edited.rest(needs_diff=False)
     assert callable(change)
     change(edited.place.path)
@@ -306,7 +306,7 @@ def test_nothing_is_noted_of_an_unknown_state(tree: AskedTree) -> None:
 
 
 def test_a_branch_that_names_another_one_is_never_noted(make_repo: MakeRepo) -> None:
-    """Its own commit may stand in packed-refs, long outdated: then git is asked every time."""
+    """Its own commit may be in packed-refs, long outdated: then git is asked every time."""
     root = make_repo({"a.py": "one = 1\n"})
     wait_until(
         lambda: committed_state(find_root(root)) != "", otherwise="its times never settle"

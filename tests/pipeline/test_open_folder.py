@@ -56,8 +56,8 @@ async def test_it_works_where_a_loop_runs(shop: Path) -> None:
 
 
 def test_options_are_settings_of_their_own(shop: Path) -> None:
-    """An unknown option, a bad value, and options beside settings are refused before anything is
-    opened."""
+    """An unknown option, a bad value, and options in addition to settings are refused before
+    anything is opened."""
     with pytest.raises(UsageError, match=r"^max_usd= .*1,000,000"):
         xscore.open(shop, max_usd="-1")
     with pytest.raises(UsageError, match="no option `jugde`"):

@@ -111,8 +111,8 @@ async def test_a_reason_is_short_and_holds_no_secret(
 async def test_absent_reasons_are_said_to_be_and_never_made_up(
     shop: Path, judge: DecisionServer, chat: OpenAIServer, case: str
 ) -> None:
-    """No chat model, a failing one, no time or no money: the choice stands, and the receipt says
-    why it has no reasons.
+    """No chat model, a failing one, no time or no money: the choice is kept, and the receipt
+    says why it has no reasons.
     """
     named = {"auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(
         case, "openai:judge-2"

@@ -1,4 +1,4 @@
-"""The files of recent commits, noted beside the commit of HEAD."""
+"""The files of recent commits, noted with the commit of HEAD."""
 
 import json
 import os

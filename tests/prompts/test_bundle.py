@@ -46,8 +46,8 @@ def test_a_remark_on_the_ranking_stands_in_every_form(form: str) -> None:
 
 
 def test_each_file_shows_its_header_once() -> None:
-    """Several entities of one file share header and imports (X31); they are not repeated beside the
-    header block."""
+    """Several entities of one file share header and imports (X31); they are not repeated after
+    the header block."""
     assert (
         bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path")
         == 1

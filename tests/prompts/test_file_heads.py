@@ -1,4 +1,4 @@
-"""Of a file's head only the imports that the shown pieces use are shown beside them."""
+"""Of a file's head only the imports that the shown pieces use are shown with them."""
 
 import pytest
 

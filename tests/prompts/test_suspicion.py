@@ -143,7 +143,7 @@ def test_a_memory_that_gives_orders_has_a_prompt_of_its_own() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_reader_is_told_in_every_form(form: str) -> None:
-    """The remark stands with the memory that gives orders, and with no other."""
+    """The remark is shown with the memory that gives orders, and with no other."""
     marked = bundle([entry(said(f"We queue in Kafka. {ORDER}"), 0.9)], form=form).text
     plain = bundle([entry(said(f"We queue in Kafka. {ROWS[0].twin}"), 0.9)], form=form).text
     assert SUSPICIOUS_REMARK in marked and ORDER[:20] in marked

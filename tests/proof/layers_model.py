@@ -3,9 +3,9 @@ rules.
 
 It follows who is live, who stepped back, who cites what, and who ever said which word; ids are
 taken over from the house where they are new, and nothing else is. Confidence and use are not
-followed: a memory that a step does not touch has to be the same row as before (`touched`), and that
-is held for everything. Each topic has a word that stands nowhere else, to be searched for, and can
-be said in two ways that say the same, as consolidation is to find out.
+followed: a memory that a step does not touch has to be the same row as before (`touched`), and
+that is held for everything. Each topic has a word that is nowhere else, to be searched for, and
+can be said in two ways that say the same, as consolidation is to find out.
 """
 
 from collections.abc import Iterable

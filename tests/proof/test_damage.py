@@ -26,8 +26,8 @@ TASKS = (
 )
 LEAST_DRAWS = 4
 MOST_DRAWS = 40
-"""Two of three random pages are noticed; most leave judgments to salvage. Which ones, depends on
-how commits fell together, since that decides where each row stands."""
+"""Two of three random pages are noticed; most leave judgments to salvage. Which ones, depends
+on how commits fell together, since that decides where each row is."""
 PAGE = 4096
 Scores = dict[str, float | None]
 """Memory id -> raw score; None: unjudged."""

@@ -106,8 +106,8 @@ async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
 async def test_a_host_where_nothing_can_be_judged(
     root: Path, dialect: str, fault: Fault
 ) -> None:
-    """Words rank, all unjudged with the cause, and no answer: exit 1 if the host is unreachable,
-    else 3.
+    """Words rank, all unjudged with the cause, and no answer: exit 1 if the host is
+    unreachable, otherwise 3.
 
     A wrong model name or base URL stays without a ranking.
     """

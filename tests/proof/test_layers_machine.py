@@ -1,10 +1,10 @@
 """Any statements, changes, erasures, learning, turns and interruptions, in any order: none lost,
 none left over.
 
-Hypothesis works on a real project and a real user's store, under a clock that it sets, beside a
+Hypothesis works on a real project and a real user's store, under a clock that it sets, and on a
 model in a plain dict (`layers_model`); after each step both stores are held against it
-(`layers_checks`). A write may be killed at any moment: then each store is as before or after one of
-its transactions, and done again it is finished.
+(`layers_checks`). A write may be killed at any moment: then each store is as before or after
+one of its transactions, and done again it is finished.
 """
 
 import shutil

@@ -1,9 +1,9 @@
 """Requests of every kind, and a strict check against an SDK's own request types.
 
 TypedDicts ignore unknown fields and pydantic reads an `Iterable` only as it is consumed; so the
-schema that pydantic makes of a type is changed first: unknown fields are forbidden everywhere, what
-may be iterated is a list, and the SDK's reply models, which it lets stand in requests and which
-take anything, are not what we send.
+schema that pydantic makes of a type is changed first: unknown fields are forbidden everywhere,
+what may be iterated is a list, and the SDK's reply models, which it allows in requests and
+which take anything, are not what we send.
 """
 
 from collections.abc import Iterator

@@ -55,8 +55,8 @@ def openai_said(
 def anthropic_said(
     fresh: int, out: int, *, read: int = 0, brief: int = 0, hour: int = 0, thought: int = 0
 ) -> Usage:
-    """Read an Anthropic usage object: read and written tokens are counted beside the uncached
-    input."""
+    """Read an Anthropic usage object: read and written tokens are counted separately from the
+    uncached input."""
     usage = anthropic.reported_usage(
         {
             "input_tokens": fresh,

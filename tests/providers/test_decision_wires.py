@@ -49,7 +49,7 @@ def rank_answers(reply: Mapping[str, Any], request: Request) -> dict[str, object
 
 
 def rank_usage(reply: Mapping[str, Any], headers: Mapping[str, str]) -> Usage | None:
-    """The tokens stand in a header."""
+    """The tokens are in a header."""
     tokens = header_count(headers.get("x-tokens"))
     return None if tokens is None else Usage(input_tokens=tokens)
 

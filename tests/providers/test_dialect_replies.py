@@ -107,7 +107,7 @@ async def test_events_that_say_nothing_are_skipped_and_the_end_may_have_spaces(
 async def test_an_event_that_is_an_error_itself_is_one(
     spoken: DialectServer, name: str
 ) -> None:
-    """Its fields stand beside the word, not under it."""
+    """Its fields are next to the word, not under it."""
     event = {name: "error", "message": "No more of it.", "code": "insufficient_quota"}
     async with spoken.connected(spoken.server.url) as provider:
         with pytest.raises(QuotaExhausted, match="No more of it"):

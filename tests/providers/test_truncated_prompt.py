@@ -150,8 +150,8 @@ async def test_what_the_cache_served_is_added_in_every_spelling(
 
 
 def test_a_count_without_its_cached_part_is_told_by_the_estimate(judging: MakeRequest) -> None:
-    """Half of a prompt beside a cached other half is a whole; with the cached part among it, it is
-    what is stated."""
+    """Half of a prompt and its cached other half are a whole; with the cached part among it, it
+    is what is stated."""
     usage = {
         "prompt_tokens": 600,
         "completion_tokens": 5,

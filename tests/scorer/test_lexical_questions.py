@@ -47,7 +47,7 @@ def test_the_frame_of_a_question_is_no_evidence() -> None:
 
 def test_lines_about_tests_and_lint_alone_say_nothing() -> None:
     """Further lines that only ask for tests, a changelog or lint change no score; a line with a
-    subject does, and so does upkeep that stands first."""
+    subject does, and so does upkeep that comes first."""
     pool = made(
         ("rework_cache", "rework the handling of the line cache"),
         ("lint", "lint all files, add a changelog"),
@@ -128,8 +128,8 @@ def test_a_question_about_what_is_nowhere_keeps_less() -> None:
 
 
 def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
-    """Words of a question that stand apart, one here and one there, are no answer to it; the reason
-    says so."""
+    """Words of a question that are apart, one here and one there, are no answer to it; the
+    reason says so."""
     unrelated = [(f"f{at}", f"word{at} and some more text") for at in range(300)]
     question = "how does it cache parsed options to disk?"
     apart = made(
@@ -163,7 +163,7 @@ def test_a_question_counts_where_the_best_memories_hold_enough_of_it() -> None:
 def test_learned_odds_and_what_is_held_decide_together_about_a_question(
     log_odds: float, held: float, is_about: bool
 ) -> None:
-    """Strong odds make up for words that stand apart, and many words for weak odds."""
+    """Strong odds make up for words that are apart, and many words for weak odds."""
     candidates, vectors = made(("cache_options", "cache the parsed options on disk"))
     task = Turn(task="how does it cache parsed options to disk?")
     evidence = replace(WeighedPool(task, candidates, lambda: vectors).evidence, held=held)
@@ -216,7 +216,7 @@ def test_a_dotfile_counts_as_settings() -> None:
 
 
 def test_a_name_that_a_short_question_says_stays_in_sight() -> None:
-    """An unknown word beside it leaves most of its evidence, not so much that it is kept."""
+    """An unknown word next to it leaves most of its evidence, not so much that it is kept."""
     texts = [(f"f{at}", f"word{at} and some more text") for at in range(60)]
     pool = made(
         *texts,
@@ -239,7 +239,7 @@ def test_a_word_of_half_of_all_memories_is_no_evidence() -> None:
 
 
 def test_a_question_is_about_its_common_word_where_the_other_is_an_everyday_one() -> None:
-    """`made` stands in few memories, and is not what is asked for."""
+    """`made` is in few memories, and is not what is asked for."""
     pool = made(
         *[(f"handler{at}", "handler of events") for at in range(30)],
         ("create_handler", "create a handler"),

@@ -92,7 +92,7 @@ def test_a_call_is_no_place() -> None:
     "name", ["main.tf", "router.ex", "Nav.svelte", "ch03.ipynb", "build.sbt"]
 )
 def test_files_of_any_language_are_named(name: str) -> None:
-    """The name of a file is one although it stands without a folder."""
+    """The name of a file is one although it is given without a folder."""
     assert find_mentions(f"explain {name} to me").files == (name,)
 
 

@@ -160,8 +160,8 @@ def asked(form: DecisionForm) -> Request:
 
 @pytest.mark.parametrize("wire", DecisionWire)
 def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: DecisionWire) -> None:
-    """The bodies are the examples with rubric, turn and question filled in; the reply is read as
-    documented, with the headers that stand above it, if the wire has something in them."""
+    """The bodies are the examples with rubric, turn and question filled in; the reply is read
+    as documented, with the headers that are above it, if the wire has something in them."""
     request = asked(DecisionForm.PREDICATE)
     question = blocks_after("## Decision models")[0]
     shown, reply = blocks_after(f"`POST {{base_url}}{DECISION_HOSTS[wire].route}`")[:2]

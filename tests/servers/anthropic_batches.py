@@ -1,4 +1,4 @@
-"""A loopback server of Anthropic's message batches, beside its live calls.
+"""A loopback server of Anthropic's message batches, in addition to its live calls.
 
 States as documented: in_progress, canceling, ended. No mark is kept; counts move from `processing`
 only once all is over. Results come in no order.

@@ -43,8 +43,8 @@ class DecisionServer(ThreadedServer):
         model: str = "",
         most_tokens: int | None = None,
     ) -> None:
-        """model: the id in replies; empty: the requested one. most_tokens: of one request, else
-        413."""
+        """model: the id in replies; empty: the requested one. most_tokens: of one request,
+        otherwise 413."""
         super().__init__()
         self.score, self.latency_s, self.api_key, self.model = score, latency_s, api_key, model
         self.tokens_per_second, self.rpm, self.most_tokens = tokens_per_second, rpm, most_tokens

@@ -1,7 +1,8 @@
-"""A loopback server of OpenAI's files and batches, beside its live calls.
+"""A loopback server of OpenAI's files and batches, in addition to its live calls.
 
-States as documented: validating, in_progress, finalizing, completed, failed, expired, cancelling,
-cancelled. Results stand in an output file, all that went wrong in an error file, both in no order.
+States as documented: validating, in_progress, finalizing, completed, failed, expired,
+cancelling, cancelled. Results are in an output file, all that went wrong in an error file, both
+in no order.
 """
 
 import json

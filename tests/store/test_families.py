@@ -1,4 +1,4 @@
-"""Secrets of more than 150 families are found wherever they stand, and other code stays as it
+"""Secrets of more than 150 families are found wherever they are, and other code stays as it
 is."""
 
 from functools import partial

@@ -76,7 +76,7 @@ def rows_of(path: Path) -> Rows:
 
 
 def copies(path: Path) -> list[str]:
-    """Return everything in the set-aside folders beside a store."""
+    """Return everything in the set-aside folders next to a store."""
     return sorted(str(file.relative_to(path.parent)) for file in path.parent.glob("aside-*/*"))
 
 
@@ -396,8 +396,8 @@ def test_a_reader_of_one_value_migrates_nothing(path: Path) -> None:
 
 
 def test_an_older_store_that_cannot_be_written_says_so(open_ground: Path) -> None:
-    """A store of another user, or on a read-only disk, is not called damaged, and nothing appears
-    beside it."""
+    """A store of another user, or on a read-only disk, is not called damaged, and nothing
+    appears next to it."""
     path = open_ground / "memory.db"
     write_older_store(path, 1)
     path.chmod(0o444)

@@ -170,7 +170,7 @@ def test_an_edit_packs_its_file_again(store: Store, root: Path) -> None:
 
 
 def test_nothing_of_a_file_that_is_gone_stays(store: Store, root: Path) -> None:
-    """A name that stood in one file is in no byte of the store once the file is removed."""
+    """A name that was in one file is in no byte of the store once the file is removed."""
     (root / "cart.py").write_text("def zanzibar_tariff():\n    return 1\n")
     index(store)
     packed = "SELECT count(*) FROM version_pool WHERE entities GLOB '*zanzibar_tariff*'"
@@ -251,7 +251,7 @@ def test_a_damaged_pack_is_passed_over_while_another_process_writes(store: Store
 
 
 def test_rows_that_are_missing_are_damage(store: Store) -> None:
-    """Neither packs nor the index of the table stand in for a row that is lost."""
+    """Neither packs nor the index of the table replace a row that is lost."""
     store.connection.execute("PRAGMA ignore_check_constraints = ON")
     store.connection.execute(DAMAGES[1])
     store.connection.execute("DELETE FROM memory_view WHERE view = 'whole'")

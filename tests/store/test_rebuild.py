@@ -150,7 +150,7 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
 
 
 def test_a_memory_outlives_the_rows_of_its_views(tmp_path: Path) -> None:
-    """They stand in a table of their own, whose damage is not that of the text; a text that was
+    """They are in a table of their own, whose damage is not that of the text; a text that was
     altered is still refused, since no content has its hash."""
     damaged = tmp_path / "damaged" / "memory.db"
     with closing(connect_store(damaged)) as connection:
@@ -219,7 +219,7 @@ def test_a_journal_of_others_costs_no_judgment(
     store_dir: Path, user_dir: Path, *, trust: bool
 ) -> None:
     """The rows of the file itself come over; what the journal would write into it does not, and
-    lies beside the old store."""
+    is next to the old store."""
     paid, planted = Judgment("a" * 64, 0.9, "", "p1", 0), Judgment("b" * 64, 0.9, "", "p1", 0)
     path = store_dir / "memory.db"
     with closing(connect_store(path)) as connection:

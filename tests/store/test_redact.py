@@ -53,7 +53,7 @@ def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
     """Source text writes a line break as two characters; the second is no part of the key behind
     it."""
     for name, key in provider_keys(SecretGenerator(3)).items():
-        if name not in ("sentry_key", "telegram_token"):  # their keys stand inside
+        if name not in ("sentry_key", "telegram_token"):  # their keys are inside
             redacted = redact(f'x = "{before}{key}"').text
             assert redacted.endswith('>"') and key[-12:] not in redacted, (name, redacted)
 
@@ -80,7 +80,7 @@ GLUED = [
 @pytest.mark.parametrize("name", GLUED)
 @pytest.mark.parametrize("before", ["x", "key", "KEY", "7", "tokené"])
 def test_a_key_glued_to_a_word_is_found(name: str, before: str) -> None:
-    """A mark that hardly any word ends with shows a key wherever it stands."""
+    """A mark that hardly any word ends with shows a key wherever it is."""
     forge = SecretGenerator(5)
     keys = provider_keys(forge)
     keys["openai_key classic"] = f"sk-{forge.text(20)}T3BlbkFJ{forge.text(20)}"
@@ -101,7 +101,7 @@ def test_a_key_glued_to_a_word_is_found(name: str, before: str) -> None:
     ],
 )
 def test_a_word_that_ends_like_a_mark_stays(text: str) -> None:
-    """Names and ids are no keys because a mark stands in them."""
+    """Names and ids are no keys because a mark is in them."""
     assert redact(text).text == text
 
 
@@ -121,7 +121,7 @@ def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
 
 @pytest.mark.parametrize("form", ASSIGNMENTS)
 def test_values_of_secret_names_are_found(form: str) -> None:
-    """A literal beside a secret-like name is redacted, in every notation (P01)."""
+    """A literal with a secret-like name is redacted, in every notation (P01)."""
     for seed in SEEDS:
         secret = (
             SecretGenerator(seed).text(20)
@@ -473,7 +473,7 @@ UNSEEN = [
 
 @pytest.mark.parametrize("unseen", UNSEEN)
 def test_nothing_unseen_parts_a_secret_or_its_name(unseen: str) -> None:
-    """The rules see through it wherever it stands, alone and among other texts; clean text with it
+    """The rules see through it wherever it is, alone and among other texts; clean text with it
     stays as it is."""
     token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
     texts = [

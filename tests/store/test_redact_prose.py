@@ -42,7 +42,7 @@ def test_what_only_names_a_password_takes_any_value(form: str, secret: str) -> N
     ["$DB_PASS", "${X}", "{{ vault_pass }}", "<password>", "%PW%", "password", "***"],
 )
 def test_a_reference_to_a_password_is_none(form: str, reference: str) -> None:
-    """Beside the same names a variable, a template or a placeholder stays."""
+    """With the same names a variable, a template or a placeholder stays."""
     assert redact(form.format(reference)).text == form.format(reference)
 
 
@@ -100,7 +100,7 @@ def test_unquoted_values_of_settings_files_are_found(line: str) -> None:
     ],
 )
 def test_a_password_that_could_be_a_name_is_found(line: str) -> None:
-    """Digits make a name only where they belong to a known algorithm, beside words of which types
+    """Digits make a name only where they belong to a known algorithm, with words of which types
     are named."""
     assert redact(line).types == redact(line, prose=True).types == ("password",)
 

@@ -379,7 +379,7 @@ def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
 
 
 def test_aliases_are_names_kept_once_and_bounded(store: Store) -> None:
-    """An alias stands on one line, once in any case, in the text that a judge reads; stating again
+    """An alias is on one line, once in any case, in the text that a judge reads; stating again
     adds, an update replaces, an empty one clears."""
     aliases = ("DLQ", " dead\n letter ")
     stated = say(store, "Failed jobs wait in a table.", key="queue", aliases=aliases)

@@ -130,7 +130,7 @@ def _wrap_line(line: str, width: int) -> str:
     if widest + len(" ·") <= width:  # a line ends between two of them, not inside one
         unbroken = [part.replace(" ", _NO_BREAK) for part in parts]
         line = line[:start] + f"{_NO_BREAK}· ".join(unbroken)
-    elif is_short:  # a label stays beside what it labels, even if that is wider than the window
+    elif is_short:  # a label stays with what it labels, even if wider than the window
         line = re.sub(_LABEL, lambda gap: gap[0].replace(" ", _NO_BREAK), line, count=1)
     return _fill(line, width, indent).replace(_NO_BREAK, " ")
 

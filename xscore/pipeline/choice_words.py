@@ -59,7 +59,7 @@ def _why_without_place(shown: Selected, receipt: Answer) -> str:
         best_of_code = max(code, default=0.0)
         if shown.score < least_score_of_commit(best_of_code, receipt.task, receipt.scope.kinds):
             return (
-                f"beside code that scores {best_of_code:.2f} a commit needs"
+                f"with code that scores {best_of_code:.2f}, a commit needs"
                 f" {COMMIT_SHARE:.0%} of that"
             )
     return OTHERS_OF_KIND.get(shown.kind, "")

@@ -157,10 +157,10 @@ def _with_joined(
     if terms.ids:
         ids = {candidate.id for candidate in joined}
         pairs = [pair for pair in parts.store.others.term_vectors() if pair[0] in ids]
-        beside = TermColumn.of_pairs(pairs)
+        their_terms = TermColumn.of_pairs(pairs)
         terms = TermColumn(
-            (*terms.ids, *beside.ids),
-            (*terms.sizes, *beside.sizes),
-            terms.entries + beside.entries,
+            (*terms.ids, *their_terms.ids),
+            (*terms.sizes, *their_terms.sizes),
+            terms.entries + their_terms.entries,
         )
     return fetched._replace(candidates=(*fetched.candidates, *joined), terms=terms)

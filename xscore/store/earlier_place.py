@@ -135,7 +135,7 @@ def _check_owner(
         )
     if has_journal(path):
         raise StoreUntrusted(
-            "a journal lies beside it: another xscore has it open, or was killed",
+            "it has a journal: another xscore has it open, or was killed",
             hint="If it is yours, end that process and run `xscore store trust`.",
         )
     if not opening.is_trusted(earlier, user_data_dir=user_data_dir):

@@ -33,8 +33,8 @@ def crowded_core(spinners: int) -> Iterator[int]:
 
 
 def outside_load(core: int, spinners: int) -> float:
-    """Return how many times as long as beside the spinners alone a process takes on this core; at
-    least 1."""
+    """Return how many times longer a process takes on this core than with the spinners alone;
+    at least 1."""
     done = subprocess.run(
         [sys.executable, "-c", _SHARE],
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
@@ -46,7 +46,7 @@ def outside_load(core: int, spinners: int) -> float:
 
 
 def deadline_under_load(core: int, spinners: int, *, deadline_s: float) -> str:
-    """Return a deadline of a hook, longer by what else the machine does."""
+    """Return a deadline of a hook, longer by other work of the machine."""
     load = outside_load(core, spinners)
     # A little of it is chance.
     return str(min(60.0, deadline_s if load < 1.2 else 2 * load * deadline_s))

@@ -1,4 +1,4 @@
-"""The background process killed at any moment, woken by many, beside others on one store, and on
+"""The background process killed at any moment, woken by many, with others on one store, and on
 encrypted stores."""
 
 import asyncio

@@ -1,5 +1,5 @@
-"""A hook in a repository with files that a grammar cannot stand: it parses nothing itself and ends
-in its time."""
+"""A hook in a repository with files that a grammar cannot bear: it parses nothing itself and
+ends in its time."""
 
 import json
 import resource

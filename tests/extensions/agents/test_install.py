@@ -128,8 +128,8 @@ def test_a_project_names_the_full_path_where_only_a_virtual_environment_has_xsco
 def test_without_a_program_to_run_nothing_is_installed(
     xscore: Run, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Run as a module of an interpreter that has no `xscore` beside it: exit 2, rather than hooks
-    that fail unseen."""
+    """Run as a module of an interpreter that has no `xscore` next to it: exit 2, rather than
+    hooks that fail unseen."""
     git = Path(shutil.which("git") or "git").parent
     monkeypatch.setenv("PATH", str(git))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -140,7 +140,8 @@ def test_without_a_program_to_run_nothing_is_installed(
 
 @pytest.mark.usefixtures("on_path")
 def test_removal_can_be_previewed_and_never_installs(xscore: Run, project: Path) -> None:
-    """--remove --print shows the removal and writes nothing; --write beside --print is refused."""
+    """--remove --print shows the removal and writes nothing; --write with --print is
+    refused."""
     words = ("agent", "install", "--client", "claude-code")
     for clash in (("--print", "--write"), ("--write", "--print")):
         assert xscore(*words, *clash, cwd=project).returncode == 2
@@ -309,7 +310,7 @@ def test_an_agent_that_keeps_its_files_elsewhere(
 
 
 def test_no_key_is_written_or_shown(xscore: Run, project: Path, own_home: Path) -> None:
-    """Keys in the environment are never written, and a token beside our entry is masked in the
+    """Keys in the environment are never written, and a token next to our entry is masked in the
     shown change."""
     key = "sk-proj-" + "Ab3dEf6hIj9lMn2pQr5t" * 2
     (project / ".mcp.json").write_text(
@@ -341,7 +342,7 @@ def test_a_cursor_file_without_its_version_is_refused(xscore: Run, project: Path
 
 
 def test_the_json_is_that_of_the_reference(xscore: Run, project: Path) -> None:
-    """Every field that the commands print stands in its section of docs/reference/json.md."""
+    """Every field that the commands print is in its section of docs/reference/json.md."""
     page = (Path(__file__).parents[3] / "docs/reference/json.md").read_text("utf-8")
     section = page.split("## `agent install`, `agent list`")[1].split("\n## ")[0]
     done = xscore("agent", "install", "--client", "codex", "--write", "--json", cwd=project)

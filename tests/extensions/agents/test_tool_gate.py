@@ -120,7 +120,7 @@ def clean_commands(seed: int) -> Iterator[str]:
 
 
 def test_a_thousand_clean_commands_are_not_denied(root: Path, loaded: LoadedSettings) -> None:
-    """Beside thirty failures of their kinds, commands that never failed all run."""
+    """With thirty failures of their kinds, commands that never failed all run."""
     failed = [f"{program} {argument}" for program in PROGRAMS[:6] for argument in ARGUMENTS[:5]]
     for command in failed:
         note(root, loaded, command)

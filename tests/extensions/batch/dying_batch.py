@@ -1,10 +1,10 @@
 """A job taken to its end in a process that dies at the n-th commit of the store, or around the n-th
 call of the vendor.
 
-`ForkServer` is a process of its own that has imported everything and forks one child for each run,
-so that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or reporting
-anything. Nothing of the program is replaced: commits are seen by a trace of the connection, calls
-by what stands around them.
+`ForkServer` is a process of its own that has imported everything and forks one child for each
+run, so that hundreds of deaths take minutes. A child dies by `os._exit`, without closing or
+reporting anything. Nothing of the program is replaced: commits are seen by a trace of the
+connection, calls by what is around them.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class JobRun(Struct, frozen=True, kw_only=True):
     now: float
     batch: dict[str, Any]
     where: str = ""
-    """`commit` or `call`; empty: it lives."""
+    """`commit` or `call`; empty if it lives."""
     when: str = "before"
     n: int = 0
 

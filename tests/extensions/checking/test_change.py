@@ -1,4 +1,4 @@
-"""What REV stands for, in real repositories."""
+"""What REV means, in real repositories."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def test_weights_fit_the_columns() -> None:
 
 
 def test_more_history_is_a_better_place() -> None:
-    """A file that changed with the change before stands above one of which nothing is known."""
+    """A file that changed with the change before ranks above one of which nothing is known."""
     weights = read_weights()
     together = {"together": 0.6, "together_mean": 0.6, "together_recent": 0.6, "lately": 2.0}
     companion = tuple(together.get(name, 0.0) for name in FIGURES)

@@ -30,7 +30,7 @@ def written_log(root: Path, home: Path) -> Path:
 
 
 def test_the_text_is_the_result(root: Path, own_home: Path) -> None:
-    """Figures stand on standard error; below the gate only outputs are masked."""
+    """Figures are on standard error; below the gate only outputs are masked."""
     written_log(root, own_home)
     done = programs.run("session", "compress", cwd=root)
     assert done.returncode == 0, done.stderr

@@ -77,7 +77,7 @@ def test_what_the_user_says_instead_of_a_call_is_theirs(root: Path, own_home: Pa
 
 
 def test_a_rollout_of_codex_is_read_as_turns(root: Path, own_home: Path) -> None:
-    """A command that stands in both logs of a file is one call; a plan is the list of what to
+    """A command that is in both logs of a file is one call; a plan is the list of what to
     do."""
     log = CodexLog(root).event("user_message", message="run the tests")
     plan = (
@@ -152,7 +152,7 @@ def test_a_frame_has_the_ends_and_the_errors() -> None:
 
 
 def test_a_damaged_line_costs_itself_alone(root: Path, own_home: Path) -> None:
-    """The line and what was expected are named; what stands behind it is read."""
+    """The line and what was expected are named; what follows it is read."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
     lines = path.read_text().splitlines(keepends=True)

@@ -38,7 +38,7 @@ SAID = "The parser was moved because the old place made a ring of imports, and t
     ],
 )
 def test_a_sentence_stays_if_its_source_bears_it_out(sentence: str, stays: bool) -> None:
-    """Each name and number stands there as a whole, and most of the words do."""
+    """Each name and number is there as a whole, and most of the words do."""
     assert bool(borne_out(sentence, SOURCE)) is stays
 
 

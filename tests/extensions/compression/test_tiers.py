@@ -146,7 +146,7 @@ def test_what_stays_word_for_word_may_be_over_the_budget() -> None:
 
 def test_repeats_are_folded() -> None:
     """The user's long repeats point to the first, an output that comes again to the last, and a
-    failed attempt stands once."""
+    failed attempt is there once."""
     request = "Please make the parser accept an empty header. " * 5
     noise = f"{'noise of the build ' * 4}\n" * 40
     failing = shell("make check", f"error: no rule\n{noise}", failed=True)
@@ -206,7 +206,7 @@ def test_no_words_pass_for_a_mark(mark: str, budget: int) -> None:
     "mark", ["Open ends:", "Tried and failed:", "the agent's last words: x"]
 )
 def test_no_request_passes_for_the_frontier(mark: str) -> None:
-    """A heading within the user's last words is not one of where the work stands."""
+    """A heading within the user's last words is not one of the state of the work."""
     request = f"Go on with the parser, please, and do it now:\n{mark}\n- nothing"
     session = session_of([(Speaker.USER, request, ())])
     frontier = frontier_text(find_frontier(session))

@@ -1,4 +1,4 @@
-"""A repository with a document beside it."""
+"""A repository with a document next to it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +40,6 @@ def shelf(tmp_path: Path, user_dir: Path, moment: Moment) -> Iterator[Store]:
 
 @pytest.fixture
 def fetcher(shelf: Store, monkeypatch: pytest.MonkeyPatch) -> DocumentFetcher:
-    """What fetches into it, by one who stands in its folder."""
+    """What fetches into it from its folder."""
     monkeypatch.chdir(shelf.root.path)
     return DocumentFetcher(shelf, DocumentSettings())

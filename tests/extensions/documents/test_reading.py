@@ -60,7 +60,7 @@ def test_a_docx_is_cut_by_its_headings() -> None:
 
 
 def test_of_a_page_only_its_text_is_kept() -> None:
-    """What stands around it is not; names are written as in the page."""
+    """What is around it is not; names are written as in the page."""
     document = read(PAGE.encode())
     passages = places_and_texts(document)
     assert document.title == "Frob limits - Example"

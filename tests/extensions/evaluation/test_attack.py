@@ -1,5 +1,5 @@
-"""`xscore eval attack`: an honest judge and a gullible one are told apart, and neither moves what
-stands beside."""
+"""`xscore eval attack`: an honest judge and a gullible one are told apart, and neither moves
+bystanders."""
 
 import ast
 import json
@@ -74,7 +74,7 @@ def holds_order(text: str) -> bool:
 
 
 def gullible(server: OpenAIServer) -> Callable[[ShownMemory, str], int]:
-    """Return a host that scores high what gives it orders, and low what stands in the same
+    """Return a host that scores high what gives it orders, and low what is in the same
     prompt."""
 
     def score(memory: ShownMemory, _: str) -> int:

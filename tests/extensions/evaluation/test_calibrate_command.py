@@ -82,7 +82,7 @@ def test_the_cut_comes_from_past_tasks(
     xscore: Run, repo: Path, host: OpenAIServer, tmp_path: Path
 ) -> None:
     """Measured once, the next turn keeps what reaches the cut; status and explain say what it
-    stands for; a threshold of one's own comes first; reset forgets."""
+    means; a threshold of one's own comes first; reset forgets."""
     cases = write_cases(tmp_path, 36)
     done = xscore("eval", "calibrate", str(cases), "--recall", "0.8", "--json", cwd=repo)
     assert done.returncode == 0, done.stderr
@@ -170,7 +170,7 @@ def test_a_check_fails_where_another_model_answers(
 def test_a_calibration_that_came_with_a_clone_does_not_count(
     xscore: Run, repo: Path, host: OpenAIServer, tmp_path: Path
 ) -> None:
-    """Neither a store put beside the clone's commits, nor one put into its git folder."""
+    """Neither a store put next to the clone's commits, nor one put into its git folder."""
     cases = write_cases(tmp_path, 36, together=4)
     assert xscore("eval", "calibrate", str(cases), "--recall", "0.8", cwd=repo).returncode == 0
     git(tmp_path, "clone", "-q", str(repo), "clone")

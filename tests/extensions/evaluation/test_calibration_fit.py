@@ -117,7 +117,7 @@ def test_a_kind_with_enough_gold_has_a_cut_of_its_own() -> None:
 
 
 def test_a_weight_replaces_another_only_where_it_is_clearly_better() -> None:
-    """Gold that stands first under 0 and low under the weight in force; and a single case."""
+    """Gold that ranks first under 0 and low under the weight in force; and a single case."""
     gold = ScoredMemory(0.9, "function", True)
     better = [
         ScoredCase(
@@ -139,7 +139,8 @@ def test_a_weight_replaces_another_only_where_it_is_clearly_better() -> None:
 
 
 def test_a_case_is_never_fitted_and_measured_at_once() -> None:
-    """Folds are whole repositories where there are several, else cases; each is left out once."""
+    """Folds are whole repositories where there are several, otherwise cases; each is left out
+    once."""
     several = overconfident(40, repositories=7)
     left_out: list[str] = []
     for training, held_out in folds(several):

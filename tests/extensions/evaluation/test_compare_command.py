@@ -39,7 +39,7 @@ CASES = [
 
 @pytest.fixture
 def repo(make_repo: MakeRepo, tmp_path: Path) -> Path:
-    """The shop, with cases beside it."""
+    """The shop, with cases next to it."""
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES))
     return make_repo(FILES)
 

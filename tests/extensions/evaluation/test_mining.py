@@ -23,7 +23,7 @@ def mined_from(root: Path, limit: int = 50, since: float | None = None) -> Mined
 
 
 def test_a_case_is_the_message_and_what_changed(tmp_path: Path) -> None:
-    """Gold stands as it was before the commit; the test that changed stands beside it."""
+    """Gold is as it was before the commit; the test that changed comes with it."""
     root = write_history(tmp_path / "shop")
     grown, fixed = mined_from(root).cases
     assert fixed.gold == (EntityRef("shop/prices.py", "discount", 13, 14),)

@@ -27,7 +27,7 @@ COVERAGE = {"candidates", "judged", "cached", "carried", "unjudged"}
 
 async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAIServer) -> None:
     """One question found completely, one half: means, misses with their rank, and the lexical
-    figures beside."""
+    figures."""
     evaluation = await evaluated(shop, settings_for(server))
     assert evaluation.asked == 2
     assert evaluation.of == 2

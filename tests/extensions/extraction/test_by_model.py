@@ -186,7 +186,7 @@ def test_nothing_is_sent_where_nothing_is_new(store: Store, server: OpenAIServer
 def test_an_eleventh_fact_is_dropped_and_an_invented_one_too(
     store: Store, server: OpenAIServer
 ) -> None:
-    """At most ten, each with a quote that stands in the session, by its strict schema."""
+    """At most ten, each with a quote that is in the session, by its strict schema."""
     fact = {"kind": "decision", "text": "korvexine becomes the only way in.", "quote": TURN[0]}
     invented = {
         "kind": "decision",

@@ -49,7 +49,7 @@ def test_an_image_is_kept_by_its_fingerprint(store: Store) -> None:
 
 
 def test_a_file_has_one_artifact(store: Store) -> None:
-    """Said again of the same file, the later statement stands."""
+    """Said again of the same file, the later statement holds."""
     Path(store.root.path, "logo.png").write_bytes(IMAGE)
     first, second = (add(store, text, "logo.png") for text in ("The logo", "The logo, larger"))
     assert status(store, first) is MemoryStatus.SUPERSEDED

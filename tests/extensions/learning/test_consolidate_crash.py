@@ -33,7 +33,7 @@ TEXTS = (
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """A folder with a project and a user, with work for every rule, and a copy beside it."""
+    """A folder with a project and a user, with work for every rule, and a copy of it."""
     with all_rules_store.opened(tmp_path) as store:
         all_rules_store.fill(store)
     for name in ("project", "user"):

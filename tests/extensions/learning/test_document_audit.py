@@ -55,7 +55,7 @@ def test_outdated_lines_are_listed(root: Path) -> None:
 
 
 def test_a_memory_that_names_what_is_gone_is_listed(root: Path) -> None:
-    """Beside what is stale, with its id."""
+    """In addition to what is stale, with its id."""
     with own_store(root) as store:
         gone = remember(
             store, Statement(kind=Kind.CONVENTION, text="Use `sum_of_all()` for sums")

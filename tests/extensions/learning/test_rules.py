@@ -168,7 +168,7 @@ def test_each_signal_moves_confidence_by_its_amount(
     ],
 )
 def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
-    """L07: the value that a sentence chooses, or else the sentence itself."""
+    """L07: the value that a sentence chooses, or the sentence itself."""
     assert chosen_value(preference(text)) == expected
 
 

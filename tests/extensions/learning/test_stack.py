@@ -92,7 +92,7 @@ def test_manifests_and_imports_are_noted_with_their_evidence(
         store,
         {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign},
     )
-    # of the other folder's manifest what differs is noted beside the project's own
+    # of the other folder's manifest what differs is noted in addition to the project's own
     elsewhere = {"orm in js": "Prisma", "test_runner in js": "Jest"}
     main = {
         "http_client": "httpx",

@@ -26,7 +26,8 @@ def test_every_score_is_in_one_bar() -> None:
 
 
 def test_a_few_good_scores_are_seen_among_many_low_ones() -> None:
-    """One of ten thousand is not drawn as nothing, and the most stand as high as there is room."""
+    """One of ten thousand is not drawn as nothing, and the most reach as high as there is
+    room."""
     shown = distribution_html({"all": [0.01] * 10_000 + [0.99]}, cut=0.7)
     heights = [int(height) for height in re.findall(r"height: (\d+)px[^>]*#(?!6f)", shown)]
     assert max(heights) == HEIGHT_PX and heights[0] == HEIGHT_PX

@@ -71,7 +71,7 @@ def test_an_answer_is_shown_as_markdown(tmp_path: Path) -> None:
 def test_a_map_that_is_too_large_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that shows it stands there instead."""
+    """The command that shows it is there instead."""
     answer = asked(tmp_path)
     monkeypatch.setattr(notebook, "MOST_CHARS", 1000)
     shown = answer._repr_html_()

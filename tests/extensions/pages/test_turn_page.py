@@ -65,7 +65,7 @@ def test_every_candidate_is_on_the_map_with_its_score(shop: Place) -> None:
 
 
 def test_a_chosen_memory_has_its_text_reason_sentence_and_command(shop: Place) -> None:
-    """What was chosen stands with why, its text, and the command that says the same."""
+    """What was chosen is shown with why, its text, and the command that says the same."""
     shown = shop.show("chosen")
     first = shown.record.kept[0]
     assert (first.why, first.memory.reason) == ("judged", "sums the prices")

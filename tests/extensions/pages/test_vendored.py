@@ -29,7 +29,7 @@ def test_a_bundle_is_what_its_manifest_says(written: Path, most_bytes: int) -> N
 @pytest.mark.parametrize("written", [written for written, _ in BUNDLES])
 def test_every_package_in_it_is_locked_and_has_its_licence(written: Path) -> None:
     """Each package of a bundle has the version and integrity of the lock file, and its licence
-    is beside the bundle."""
+    is next to the bundle."""
     manifest = json.loads(written.read_text("utf-8"))
     lock = json.loads((ROOT / "ci/page_parts/package-lock.json").read_text("utf-8"))["packages"]
     licences = (written.parent / "LICENSES.txt").read_text("utf-8")

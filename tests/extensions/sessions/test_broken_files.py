@@ -152,7 +152,8 @@ def test_claude_code_keeps_what_stands_before(
 def test_codex_keeps_what_stands_before(
     root: Path, own_home: Path, run: Import, texts: Texts
 ) -> None:
-    """The same for events, for events beside API messages, and for API messages alone."""
+    """The same for events, for events together with API messages, and for API messages
+    alone."""
     log = (
         CodexLog(root)
         .event("user_message", message="first")

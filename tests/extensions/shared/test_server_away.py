@@ -231,7 +231,7 @@ def test_an_outage_is_remembered_for_some_minutes_and_for_its_server(store: Stor
 async def test_a_server_that_is_back_is_used_again(
     shop: Path, host: OpenAIServer, shared: SharedSettings
 ) -> None:
-    """A turn that began without it finds it beside its work, and forgets the outage."""
+    """A turn that began without it finds it during its work, and forgets the outage."""
     settings = replace(settings_for(host), shared=shared)
     async with Pipeline.open(shop, settings) as pipeline:
         store = pipeline.parts.store

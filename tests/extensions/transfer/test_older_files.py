@@ -60,7 +60,7 @@ def test_an_old_snapshot_of_this_store_is_restored_exactly(
 def test_an_old_snapshot_that_was_altered_gives_its_memories_alone(
     second_store: Store, tmp_path: Path, without: bytes, instead: bytes
 ) -> None:
-    """One letter of a memory, of an edge or beside both: the file is a stranger's."""
+    """One letter of a memory, of an edge or outside both: the file is a stranger's."""
     second_store.secret = KEY.secret
     altered = older("snapshot.1.jsonl", tmp_path, without=without, instead=instead)
     restored = import_snapshot(second_store, altered.read_bytes())

@@ -179,7 +179,7 @@ def test_a_planted_secret_does_not_come_in(store: Store, second_store: Store) ->
     say(store, "x", now=1.0)
     taken = take_snapshot(store)
     forged = replace(taken.memories[0], text=f"key = '{SECRET}'", title=SECRET)
-    # The title stands in the text.
+    # The title is in the text.
     assert restore_snapshot(second_store, replace(taken, memories=(forged,))).redacted == 1
     assert SECRET not in "".join(second_store.connection.iterdump())
 

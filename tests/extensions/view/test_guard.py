@@ -13,7 +13,7 @@ from xscore.extensions.view.guard import MAX_BODY_BYTES
 
 
 def sent(served: Served, request: str) -> bytes:
-    """Send raw text, in which `{token}` and `{port}` stand for the server's; return all it says."""
+    """Send raw text, in which `{token}` and `{port}` mean the server's; return all it says."""
     address = served.server.address
     text = request.replace("{token}", address.token).replace("{port}", str(address.port))
     with socket.create_connection(("127.0.0.1", address.port), timeout=30) as client:

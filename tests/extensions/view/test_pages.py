@@ -45,7 +45,7 @@ async def test_words_of_others_are_escaped(repository: Path) -> None:
 
 
 async def test_no_path_names_a_file(repository: Path) -> None:
-    """Whatever stands in the path, only listed pages answer."""
+    """Whatever is in the path, only listed pages answer."""
     with serving_pages(repository, may_edit=True) as served:
         for path in (
             "../../etc/passwd",
@@ -143,8 +143,8 @@ async def test_the_figures_of_a_turn_are_json(repository: Path) -> None:
 
 
 async def test_two_turns_are_compared(repository: Path) -> None:
-    """The earlier stands first, however they are named; what rose, fell and was chosen is listed,
-    and every name is text."""
+    """The earlier comes first, however they are named; what rose, fell and was chosen is
+    listed, and every name is text."""
     with serving_pages(repository, may_edit=False) as served:
         newest, oldest = turn_ids(served.page())
         assert f"compare?turn={oldest}&amp;turn={newest}" in served.page()

@@ -88,7 +88,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_the_browser_is_given_a_file_that_only_its_user_reads(tmp_path: Path) -> None:
-    """The key stands on no command line; the file goes with the server."""
+    """The key is on no command line; the file goes with the server."""
     note = tmp_path / "opened"
     browser = tmp_path / "browser"
     browser.write_text(

@@ -48,7 +48,7 @@
     return group.call(make(scale).tickValues(marks).tickSize(4).tickFormat(FORMS[axis.form](scale, count)));
   }
 
-  // When steps began: by the clock within a day, else by days, else by months; few enough to be read.
+  // When steps began: by the clock within a day, otherwise by days or by months; few enough to be read.
   function timeFormat(times) {
     const long = times.at(-1) - times[0];
     const form = long < 1.5 * DAY_S ? { hour: "2-digit", minute: "2-digit" } : long < 300 * DAY_S ? { day: "numeric", month: "short" } : { month: "short", year: "numeric" };

@@ -52,8 +52,7 @@ _KEYS = {
 }
 """The keys of each script; {0} is its first term."""
 _OPTIONS = (
-    "Leave out what stands after the ? of shared.url, or write it "
-    "as redis-py accepts it in a URL."
+    "Leave out what follows the ? in shared.url, or write it as redis-py accepts it in a URL."
 )
 
 

@@ -27,7 +27,7 @@
   "^(def(p|macrop?|guardp?|delegate|module|protocol|impl|struct|exception)?|alias|import|use|require|test|describe|if|unless|case|cond|with|for|quote|unquote|receive|try|doc|spec|impl|moduledoc|typep?|opaque|typedoc|callback|behaviour|tag)$"))
 (call target: (dot left: (alias) @call.module right: (identifier) @call))
 (call target: (dot left: (identifier) right: (identifier)) @call)
-; A call in a pipeline may stand without brackets: `conn |> halt`.
+; A call in a pipeline may be without brackets: `conn |> halt`.
 (binary_operator operator: "|>" right: (identifier) @call)
 ((call target: (identifier) @_i (arguments . (alias) @import.module .)) (#any-of? @_i "alias" "require"))
 ((call target: (identifier) @_i (arguments . (alias) @import.module

@@ -136,7 +136,7 @@ def test_named_commands_are_read_as_they_are_typed(
 
 
 def test_one_fact_tells_how_tests_are_run() -> None:
-    """What is typed first leads, and CI's own command stands beside it, each with its line."""
+    """What is typed first leads, and CI's own command comes with it, each with its line."""
     commands = [
         *ci_commands(".github/workflows/tests.yml", WORKFLOW),
         *script_commands("Makefile", "test:\n\tpytest -q\n", package_manager="npm"),

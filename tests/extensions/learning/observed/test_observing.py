@@ -191,7 +191,7 @@ def test_a_new_module_does_not_change_what_is_judged(root: Path, observed: Obser
 def test_what_a_person_said_or_erased_is_not_noted(
     store: Store, root: Path, observed: Observed
 ) -> None:
-    """A stated convention stands instead of what files show; an erased note never comes back."""
+    """A stated convention replaces what files show; an erased note never comes back."""
     first = observed()
     statement = Statement(
         text="Run `tox` before a commit.", kind=Kind.CONVENTION, key="test_command"
@@ -216,7 +216,8 @@ def test_a_secret_in_a_command_is_stored_nowhere(
 
 @pytest.mark.usefixtures("root")
 def test_what_files_show_is_no_statement_of_the_user(store: Store, observed: Observed) -> None:
-    """It is not copied beside the store: where the store is lost, an index run notes it again."""
+    """It is not copied next to the store: where the store is lost, an index run notes it
+    again."""
     assert observed()
     source = store.copied_stores()[0]
     stated_copy.update_copy(source)

@@ -1,7 +1,7 @@
 """What the members of a storm paid their judge for, and why a pair was paid for twice.
 
-A pair is a question and a content. Each call names its turn by its key, so that a payment can be
-laid beside what the turn says of itself.
+A pair is a question and a content. Each call names its turn by its key, so that a payment can
+be compared with what the turn says of itself.
 """
 
 import time

@@ -82,7 +82,7 @@ function fillSpreadTable() {
   }
 }
 
-// What another cut would have kept, among equals of the same places. Shares for tests and commits stand outside of it.
+// What another cut would have kept, among equals of the same places. Shares for tests and commits are not part of it.
 function sayCut(cut) {
   const would = inOrder.filter((place) => scoreOf(place) >= cut - 1e-9);
   const kept = new Set(would.slice(0, data.topK));

@@ -1,5 +1,5 @@
 // The map: folders, files and memories as a treemap on a canvas. d3 lays it out and zooms; this draws what is in view.
-// Trade-off: a canvas has no elements, so keys, a spoken line and tables stand in for what a screen reader would find.
+// Trade-off: a canvas has no elements, so keys, a spoken line and tables replace what a screen reader would find.
 
 const canvas = byId("canvas");
 const context = canvas.getContext("2d");

@@ -33,7 +33,7 @@ canvas.addEventListener("click", (event) => {
   cursor = node;
   if (node.data.place !== undefined) {
     pick(node.data.place);
-    // A finger does not hover, and on a narrow page the details stand below the map, perhaps out of sight.
+    // A finger does not hover, and on a narrow page the details are below the map, perhaps out of sight.
     const isOutOfSight = panel.getBoundingClientRect().top > innerHeight - 60;
     if (event.pointerType === "touch" || isOutOfSight) showTip(node.data.place, event.offsetX, event.offsetY);
     if (isOutOfSight) tip.append(make("p", { textContent: "↓ More about it below the map" }));
