@@ -164,7 +164,9 @@ def test_who_erases_all_keeps_nothing_of_others(team: TeamDatabase, tmp_path: Pa
     ann.run("shared", "join", "acme/parting")
     bob.run("shared", "join", "acme/parting")
     bob.run("shared", "erase")
-    assert [one["text"] for one in bob.json("memory", "list")["memories"]] == ["Said by Bob"]
+    assert [memory["text"] for memory in bob.json("memory", "list")["memories"]] == [
+        "Said by Bob"
+    ]
 
 
 def test_a_renamed_repository_is_not_shared_under_two_names(
