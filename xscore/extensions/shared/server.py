@@ -18,9 +18,13 @@ from urllib.parse import SplitResult, urlsplit
 from zlib import crc32
 
 from xscore.cache.keys import JudgmentKey
+from xscore.extensions.shared.failure_reasons import (
+    failure_hint,
+    failure_reason,
+    has_answered,
+)
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
 from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
-from xscore.platform.text import one_line
 from xscore.providers.rate_limits import BURST_S
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.records.reports import ErasureRequest
@@ -34,11 +38,11 @@ SIGN_OF_LIFE_SHARE = 8
 """The part of `shared.timeout_s` in which a server must show that it is there: a quarter of a
 second of two."""
 CHECK_IT = (
-    "Check that it is running and that shared.url, user and password are right: `xscore doctor`"
-    " asks it."
+    "Check that it is running and that its URL, user and password in your settings are right:"
+    " `xscore doctor` asks it."
 )
 _FORMS = (
-    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and"
+    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into {setting}, and"
     " characters of a password that mean something in a URL as %…: @ is %40, / is %2F."
 )
 BAD_ANSWER = (
@@ -91,9 +95,10 @@ def server_host(url: str) -> str:
     return f"{host}:{parts.port or usual}"
 
 
-def parse_server_url(url: str) -> SplitResult:
+def parse_server_url(url: str, *, setting: str = "shared.url") -> SplitResult:
     """Return the parts of a URL that names a server.
 
+    setting: where it is from, for the error.
     Raises UsageError; its message holds nothing of the URL.
     """
     try:
@@ -107,17 +112,22 @@ def parse_server_url(url: str) -> SplitResult:
     except ValueError:
         is_whole = False
     if not is_whole or parts.scheme not in REDIS | POSTGRES:
-        raise UsageError("shared.url does not name a server", hint=_FORMS)
+        raise UsageError(
+            f"{setting} does not name a server", hint=_FORMS.format(setting=setting)
+        )
     return parts
 
 
 def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> SharedUnavailable:
     """Return the error for a server that cannot be asked, or that answers nonsense."""
-    why = one_line(" ".join(str(error).split())) or type(error).__name__
+    why = failure_reason(error)
     if "definition of service" in why or "service file" in why:
         # No option of a connection keeps libpq from reading it, and it fails before it connects.
         why += " (PGSERVICE names it: unset it for xscore)"
-    return SharedUnavailable(f"the shared server {name} cannot be reached: {why}", hint=hint)
+    if hint == CHECK_IT:
+        hint = failure_hint(error, hint)
+    problem = "refused the request" if has_answered(error) else "cannot be reached"
+    return SharedUnavailable(f"the shared server {name} {problem}: {why}", hint=hint)
 
 
 def too_new(name: str, version: int | None, readable: int) -> SharedUnavailable:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.shared.server import (
     CHECK_IT,
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 
 ADMIN_S = 60.0
 """Deadline of an administrator's statements, which may change many rows."""
+_CHECK_ADMIN = (
+    "Check that it is running, that the database exists, and that user and password in"
+    " shared.admin_url are right."
+)
+_OF_MEMORIES = {"shared.url": "shared.memories_url"}
+"""Setting that takes a PostgreSQL where this one may name a Redis."""
 ADMIN_HINT = "Set XSCORE_SHARED_ADMIN_URL for this command."
 
 
@@ -52,6 +59,8 @@ class TeamAddress(Struct, frozen=True, kw_only=True):
     is_loopback: bool
     timeout_s: float = 10.0
     """Deadline of a connection, and of each statement."""
+    hint: str = CHECK_IT
+    """What to check if it cannot be reached."""
 
     def __repr__(self) -> str:
         return f"TeamAddress({self.name})"
@@ -72,11 +81,11 @@ def team_address(
     Raises UsageError for another kind of server, for one beyond this machine without checked TLS,
     and where the extra is missing.
     """
-    parts = parse_server_url(url)
+    parts = parse_server_url(url, setting=setting)
     if parts.scheme not in POSTGRES:
         raise UsageError(
             f"memories of a team need PostgreSQL, and {setting} names {displayed_url(url)}",
-            hint="Set shared.memories_url to postgresql://HOST/DATABASE.",
+            hint=f"Write postgresql://HOST/DATABASE into {_OF_MEMORIES.get(setting, setting)}.",
         )
     host = parts.hostname or ""
     address = TeamAddress(
@@ -108,7 +117,8 @@ def admin_address(
             f"{needed_by} needs an administrator's URL",
             hint=hint,
         )
-    return team_address(url, timeout_s=ADMIN_S, setting="shared.admin_url")
+    address = team_address(url, timeout_s=ADMIN_S, setting="shared.admin_url")
+    return replace(address, hint=_CHECK_ADMIN)
 
 
 def memories_address(
@@ -159,7 +169,7 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
         raise not_prepared(address) from error
     except (psycopg.Error, OSError) as error:
-        raise unavailable(address.name, error, CHECK_IT) from error
+        raise unavailable(address.name, error, address.hint) from error
 
 
 def not_prepared(address: TeamAddress) -> SharedUnavailable:
