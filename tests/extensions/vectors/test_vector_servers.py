@@ -3,6 +3,7 @@ partitions apart."""
 
 import asyncio
 import shutil
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from tests.extensions.shared.postgres_process import PostgresProcess
 from tests.extensions.shared.server_programs import free_port
 from tests.extensions.vectors.conftest import DIMENSIONS, EMBEDDER, clustered, fill, searching
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
+from xscore.extensions.shared.team.address import team_address
+from xscore.extensions.shared.team.setup import apply_setup
+from xscore.extensions.vectors import pgvector
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
 from xscore.extensions.vectors.search_backends import search_server_name
 from xscore.extensions.vectors.turn_likeness import check_embedder
@@ -215,3 +219,26 @@ async def test_a_login_sees_no_row_of_another(store: Store, postgres: PostgresPr
     )
     assert _rows_seen_by(postgres.url, "eve", gone) == [(0,)]
     assert _rows_seen_by(postgres.url, "ada", count) == [(10,)]
+
+
+async def test_a_member_of_a_team_stores_and_searches_vectors(
+    store: Store, postgres: PostgresProcess
+) -> None:
+    """A login that `shared init` has made finds the types of pgvector, and creates nothing where
+    they are."""
+    url = postgres.url.rpartition("/")[0] + "/of_a_team"
+    with closing(psycopg.connect(postgres.url, autocommit=True)) as admin:
+        admin.execute("CREATE DATABASE of_a_team")
+    address = team_address(url, timeout_s=30, setting="shared.admin_url")
+    apply_setup(address, "acme", ["zoe"])
+    with closing(psycopg.connect(url, autocommit=True)) as admin:
+        admin.execute((Path(pgvector.__file__).with_suffix(".sql")).read_bytes())
+    as_zoe = searching(url.replace("tester@", "zoe@"))
+    rows = clustered(30)
+    fill(store, rows)
+    assert await send_copies(store, as_zoe, EMBEDDER, in_turn=False) == ""
+    query = rows[0].astype(np.float32)
+    nearest = await nearest_memories(store, as_zoe, EMBEDDER, query, 10)
+    assert (nearest.warnings, len(nearest.cosines)) == ((), 10)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        _rows_seen_by(url, "zoe", "CREATE TABLE public.planted (a int)")

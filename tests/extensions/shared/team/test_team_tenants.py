@@ -12,7 +12,12 @@ from psycopg import sql
 from tests.extensions.shared.team.conftest import NewMember, TeamDatabase
 from tests.statements import decide
 from xscore.extensions.shared.team.privileges import excess_privileges
-from xscore.extensions.shared.team.setup import VERSION, schema_version, setup_sql
+from xscore.extensions.shared.team.setup import (
+    VERSION,
+    schema_steps,
+    schema_version,
+    setup_sql,
+)
 
 SECRET = "We pay the walrus in herring"
 COLUMNS = {
@@ -339,14 +344,27 @@ def test_a_row_that_was_moved_is_not_believed(team: TeamDatabase, member: NewMem
 
 
 def test_the_setup_can_be_read_before_it_is_run(team: TeamDatabase, tmp_path: Path) -> None:
-    """The printed SQL is what `--apply` runs: by hand it prepares an empty database as well."""
+    """The printed SQL is what `--apply` runs: by hand it prepares an empty database as well, brings
+    an older schema to this version, and adds logins to one that is there."""
     name = f"by_hand_{team.suffix}"
     with team.admin() as admin:
         admin.execute(f"CREATE DATABASE {name}".encode())
-    script = setup_sql("acme", [f"cleo_{team.suffix}"], database=name)
+    first_steps = {1: schema_steps()[1]}
+    cleo, dan = f"cleo_{team.suffix}", f"dan_{team.suffix}"
     url = team.admin_url.rpartition("/")[0] + f"/{name}"
     with closing(psycopg.connect(url, autocommit=True)) as admin:
-        admin.execute(f"BEGIN; {script} COMMIT;".encode())
-        assert schema_version(admin) == VERSION
-    with closing(psycopg.connect(url.replace("tester@", f"cleo_{team.suffix}@"))) as cleo:
-        assert cleo.execute("SELECT xscore_team.current_organisation()").fetchone() == ("acme",)
+        for login, steps, version in (
+            (cleo, first_steps, 1),
+            (dan, schema_steps(), VERSION),
+            (dan, schema_steps(), VERSION),
+        ):
+            script = setup_sql(
+                "acme", [login], database=name, with_judgments=version > 1, steps=steps
+            )
+            admin.execute(f"BEGIN; {script} COMMIT;".encode())
+            assert schema_version(admin) == version
+    for login in (cleo, dan):
+        with closing(psycopg.connect(url.replace("tester@", f"{login}@"))) as connection:
+            query = "SELECT xscore_team.current_organisation(), count(*) FROM xscore.judgment"
+            assert connection.execute(query.encode()).fetchone() == ("acme", 0)
+            assert excess_privileges(connection) == []

@@ -9,7 +9,6 @@ another is an administrator's work by hand.
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,29 +24,19 @@ VERSION = 3
 MIGRATION_LOCK = 7_837_063_920_242
 """Id of the advisory lock under which the schema is created and migrated."""
 JUDGMENTS_FILE = Path(__file__).parent.with_name("postgres.sql")
-_JUDGMENTS = "SELECT to_regclass('xscore.version')"
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,62}")
 _SCHEMA_VERSION = "SELECT to_regclass('xscore_team.version')"
 _AS_OWNER = "SET LOCAL ROLE xscore_team_owner;\n"
 _AS_ADMIN = "RESET ROLE;\n"
 _LIMITS = (
-    ("statement_timeout", "15s"),
-    ("lock_timeout", "5s"),
-    ("idle_in_transaction_session_timeout", "15s"),
-    ("search_path", "pg_catalog"),
+    ("statement_timeout", "'15s'"),
+    ("lock_timeout", "'5s'"),
+    ("idle_in_transaction_session_timeout", "'15s'"),
+    # Types of pgvector are in `public`, where members create nothing.
+    ("search_path", "pg_catalog, public"),
 )
 """Limits of a member's sessions. A member may raise them; they stop what hangs, not what
 attacks."""
-
-
-class JudgmentTables(Enum):
-    """What the setup does about the tables of judgments."""
-
-    LEFT_ALONE = "left alone"
-    MISSING = "missing"
-    """Create them, with row-level security."""
-    THERE = "there"
-    """Give the existing tables row-level security."""
 
 
 def schema_steps() -> dict[int, str]:
@@ -60,14 +49,14 @@ def setup_sql(
     logins: Sequence[str],
     *,
     database: str,
-    since: int = 0,
-    judgments: JudgmentTables = JudgmentTables.LEFT_ALONE,
+    with_judgments: bool = False,
     steps: Mapping[int, str] | None = None,
 ) -> str:
     """Return the SQL that prepares this database for an organisation and its logins.
 
-    since: the version of the schema that is there; 0: none is.
-    judgments: whether the tables of judgments get row-level security, too.
+    It can be run again: what is there already is left out by the server.
+
+    with_judgments: whether the tables of judgments get row-level security, too.
     steps: as of `schema_steps`, which is the default.
     Raises UsageError for a login that is not a plain name.
     """
@@ -78,31 +67,46 @@ def setup_sql(
         f"REVOKE CREATE, TEMPORARY ON DATABASE {_identifier(database)} FROM PUBLIC;\n",
         _AS_OWNER,
     ]
+    is_new = "to_regclass('xscore_team.version') IS NULL"
     for version in sorted(sql_by_version):
-        if version > since:
-            parts.append(sql_by_version[version])
+        is_missing = is_new
+        if version > 1:
+            is_missing = f"(SELECT number FROM xscore_team.version) < {version}"
+        parts.append(_only_if(is_missing, f"step_{version}", sql_by_version[version]))
     parts.append(_AS_ADMIN)
-    parts += _judgment_sql(judgments)
+    if with_judgments:
+        parts += _judgment_sql()
     for login in logins:
         parts.append(_login_sql(organisation, login, database=database))
     return "\n".join(parts)
 
 
-def _judgment_sql(judgments: JudgmentTables) -> list[str]:
-    parts: list[str] = []
-    if judgments is JudgmentTables.MISSING:
-        parts += [
-            "CREATE SCHEMA IF NOT EXISTS xscore AUTHORIZATION xscore_team_owner;\n",
-            _AS_OWNER,
-            # The schema is there by now, and its owner may create no other.
-            JUDGMENTS_FILE.read_text("utf-8").replace(
-                "CREATE SCHEMA IF NOT EXISTS xscore;", ""
-            ),
-            _AS_ADMIN,
-        ]
-    if judgments is not JudgmentTables.LEFT_ALONE:
-        parts.append((SCHEMA_DIR / "judgments.sql").read_text("utf-8"))
-    return parts
+def _only_if(condition: str, name: str, sql: str) -> str:
+    """Return SQL that runs other SQL on a condition. name: of its quotes, which it may not use."""
+    assert f"${name}$" not in sql
+    return (
+        f"DO $if_{name}$ BEGIN IF {condition} THEN EXECUTE ${name}$\n{sql.strip()}\n"
+        f"${name}$; END IF; END $if_{name}$;\n"
+    )
+
+
+def _judgment_sql() -> list[str]:
+    # The schema is there by then, and its owner may create no other.
+    tables = JUDGMENTS_FILE.read_text("utf-8").replace(
+        "CREATE SCHEMA IF NOT EXISTS xscore;", ""
+    )
+    is_missing = "to_regclass('xscore.version') IS NULL"
+    return [
+        _only_if(
+            is_missing,
+            "judgments_schema",
+            "CREATE SCHEMA IF NOT EXISTS xscore AUTHORIZATION xscore_team_owner;",
+        ),
+        _AS_OWNER,
+        _only_if(is_missing, "judgments", tables),
+        _AS_ADMIN,
+        (SCHEMA_DIR / "judgments.sql").read_text("utf-8"),
+    ]
 
 
 def _login_sql(organisation: str, login: str, *, database: str) -> str:
@@ -122,7 +126,7 @@ def _login_sql(organisation: str, login: str, *, database: str) -> str:
         f"GRANT xscore_team_member TO {role};",
     ]
     for name, value in _LIMITS:
-        lines.append(f"ALTER ROLE {role} SET {name} = {_literal(value)};")
+        lines.append(f"ALTER ROLE {role} SET {name} = {value};")
     lines += [
         _AS_OWNER.strip(),
         "INSERT INTO xscore_team.login (login_role, organisation, member)",
@@ -163,17 +167,11 @@ def apply_setup(
                 hint="Upgrade xscore. Nothing was changed.",
             )
         database = str(first_value(connection, "SELECT current_database()"))
-        judgments = JudgmentTables.LEFT_ALONE
-        if with_judgments:
-            judgments = JudgmentTables.MISSING
-            if first_value(connection, _JUDGMENTS) is not None:
-                judgments = JudgmentTables.THERE
         script = setup_sql(
             organisation,
             logins,
             database=database,
-            since=since,
-            judgments=judgments,
+            with_judgments=with_judgments,
             steps=steps,
         )
         connection.execute(script.encode())

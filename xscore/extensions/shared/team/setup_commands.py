@@ -13,7 +13,7 @@ from xscore.cli.options import DRY_RUN
 from xscore.cli.settings_and_store import read_settings
 from xscore.extensions.shared.team.address import admin_address
 from xscore.extensions.shared.team.retention import remove_unused
-from xscore.extensions.shared.team.setup import JudgmentTables, apply_setup, setup_sql
+from xscore.extensions.shared.team.setup import apply_setup, setup_sql
 from xscore.extensions.transfer.transfer_keys import KEY_BYTES
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted
@@ -57,8 +57,7 @@ def init_team(
         raise UsageError("choose either --print or --apply", hint="--print only shows the SQL.")
     if prints:
         name = database or "team"
-        tables = JudgmentTables.MISSING if judgments else JudgmentTables.LEFT_ALONE
-        script = setup_sql(settings.tenant, logins, database=name, judgments=tables)
+        script = setup_sql(settings.tenant, logins, database=name, with_judgments=judgments)
         flags.terminal.data(f"BEGIN;\n{script}\nCOMMIT;")
         return
     address = admin_address(settings, needed_by="--apply", hint=_APPLY_HINT)

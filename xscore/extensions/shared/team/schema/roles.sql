@@ -10,3 +10,10 @@ BEGIN
 END $$;
 GRANT xscore_team_owner TO CURRENT_USER;
 CREATE SCHEMA IF NOT EXISTS xscore_team AUTHORIZATION xscore_team_owner;
+-- Where this administrator owns it. On PostgreSQL 14 and older everyone may create there otherwise.
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'public') THEN
+        REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+    END IF;
+END $$;
