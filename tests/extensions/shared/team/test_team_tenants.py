@@ -309,6 +309,68 @@ def test_a_login_may_no_more_than_it_needs(team: TeamDatabase) -> None:
     assert len(excess) == 3
 
 
+CARELESS = {
+    "GRANT UPDATE (member) ON xscore_team.entry TO {login}": (
+        "REVOKE UPDATE (member) ON xscore_team.entry FROM {login}",
+        "UPDATE member of entry",
+    ),
+    "GRANT UPDATE ON xscore_team.project TO {login}": (
+        "REVOKE UPDATE ON xscore_team.project FROM {login};"
+        " GRANT UPDATE (version) ON xscore_team.project TO xscore_team_member",
+        "UPDATE on project",
+    ),
+    "GRANT pg_write_all_data TO {login}": (
+        "REVOKE pg_write_all_data FROM {login}",
+        "act as pg_write_all_data",
+    ),
+    "CREATE ROLE chief_{login} SUPERUSER; GRANT chief_{login} TO {login}": (
+        "DROP ROLE chief_{login}",
+        "act as chief_{login}, which is a superuser",
+    ),
+    "GRANT xscore_team_owner TO {login}": (
+        "REVOKE xscore_team_owner FROM {login}",
+        "act as xscore_team_owner",
+    ),
+    "GRANT CREATE ON SCHEMA public TO {login}": (
+        "REVOKE CREATE ON SCHEMA public FROM {login}",
+        "create in the schema public",
+    ),
+    "CREATE POLICY careless ON xscore_team.entry USING (true)": (
+        "DROP POLICY careless ON xscore_team.entry",
+        "in entry by policy careless",
+    ),
+    "CREATE POLICY careless ON xscore_team.entry FOR SELECT"
+    " USING (organisation = xscore_team.current_organisation())": (
+        "DROP POLICY careless ON xscore_team.entry",
+        "in entry by policy careless",
+    ),
+    "CREATE POLICY careless ON xscore_team.reader FOR UPDATE"
+    " USING (organisation = xscore_team.current_organisation()"
+    " AND project <> ALL (xscore_team.closed_to_me()))": (
+        "DROP POLICY careless ON xscore_team.reader",
+        "in reader by policy careless",
+    ),
+}
+"""Grant or policy of an administrator -> what undoes it, and what `doctor` says of it."""
+
+
+@pytest.mark.parametrize("careless", CARELESS)
+def test_what_an_administrator_opened_is_found(team: TeamDatabase, careless: str) -> None:
+    """A right on a column, one that a role brings, and a policy without a term are seen, too."""
+    login = team.login("ann")
+    undoing, finding = CARELESS[careless]
+    with closing(team.admin()) as admin:
+        admin.execute(careless.format(login=login).encode())
+        try:
+            with closing(team.connect("ann")) as connection:
+                excess = excess_privileges(connection)
+        finally:
+            admin.execute(undoing.format(login=login).encode())
+    assert finding.format(login=login) in ", ".join(excess)
+    with closing(team.connect("ann")) as connection:
+        assert excess_privileges(connection) == []
+
+
 def test_a_member_writes_in_no_other_members_name(
     team: TeamDatabase, words: dict[str, sql.Composable]
 ) -> None:

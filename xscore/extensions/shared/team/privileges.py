@@ -5,6 +5,7 @@ have changed it since. Trade-off: it sees what a login can see of itself and of 
 superuser could do is not its business.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xscore.extension import implements
@@ -28,40 +29,99 @@ if TYPE_CHECKING:
 
 ASPECT = "team"
 _NO_PROJECT = "0" * 32
-_ROLE = """
-    SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication
-    FROM pg_catalog.pg_roles WHERE rolname = session_user
-"""
 _POWERS = ("superuser", "BYPASSRLS", "CREATEROLE", "CREATEDB", "REPLICATION")
-_RIGHTS = """
-    SELECT pg_has_role(session_user, 'xscore_team_owner', 'MEMBER'),
-        has_schema_privilege(session_user, 'xscore_team', 'CREATE'),
-        has_database_privilege(session_user, current_database(), 'CREATE'),
-        has_database_privilege(session_user, current_database(), 'TEMPORARY'),
-        has_table_privilege(session_user, 'xscore_team.login', 'SELECT'),
-        has_table_privilege(session_user, 'xscore_team.entry', 'DELETE'),
-        has_table_privilege(session_user, 'xscore_team.entry', 'TRUNCATE'),
-        has_table_privilege(session_user, to_regclass('xscore_team.access')::oid, 'SELECT'),
-        has_table_privilege(session_user, to_regclass('xscore_team.access')::oid, 'INSERT')
+_ROLES = """
+    SELECT rolname = session_user, rolname,
+        rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication
+    FROM pg_catalog.pg_roles WHERE pg_has_role(session_user, oid, 'MEMBER')
+    ORDER BY rolname <> session_user, rolname
 """
-"""SQL of the rights of the login; NULL for a table that the schema does not have yet."""
+"""SQL of the roles that the login is or may become, the login first."""
+_MEMBER_ROLE = "xscore_team_member"
+_RIGHTS = """
+    SELECT has_schema_privilege(session_user, 'xscore_team', 'CREATE'),
+        has_schema_privilege(session_user, to_regnamespace('public')::oid, 'CREATE'),
+        has_database_privilege(session_user, current_database(), 'CREATE'),
+        has_database_privilege(session_user, current_database(), 'TEMPORARY')
+"""
 _MAY = (
-    "act as the owner of the schema",
     "create in the schema",
+    "create in the schema public",
     "create schemas in the database",
     "create temporary tables",
-    "read the list of logins",
-    "delete entries of the team",
-    "truncate the team's entries",
-    "read who was granted which repository",
-    "grant repositories",
 )
+_ON_TABLES = """
+    SELECT relname, privilege FROM pg_catalog.pg_class, unnest(ARRAY[
+        'SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER'
+    ]) AS privilege
+    WHERE relnamespace = 'xscore_team'::regnamespace AND relkind IN ('r', 'p')
+        AND has_table_privilege(session_user, pg_class.oid, privilege)
+    ORDER BY relname, privilege
+"""
+_ON_COLUMNS = """
+    SELECT relname, privilege, attname FROM pg_catalog.pg_class
+    JOIN pg_catalog.pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped,
+        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS privilege
+    WHERE relnamespace = 'xscore_team'::regnamespace AND relkind IN ('r', 'p')
+        AND NOT has_table_privilege(session_user, pg_class.oid, privilege)
+        AND has_column_privilege(session_user, pg_class.oid, attnum, privilege)
+    ORDER BY relname, privilege, attnum
+"""
+_NEEDED: Mapping[str, frozenset[str]] = {
+    "version": frozenset({"SELECT"}),
+    "project": frozenset({"SELECT", "INSERT organisation", "INSERT project", "UPDATE version"}),
+    "entry": frozenset(
+        {
+            "SELECT",
+            *(
+                f"INSERT {column}"
+                for column in (
+                    "organisation",
+                    "project",
+                    "member",
+                    "name",
+                    "kind",
+                    "version",
+                    "content",
+                )
+            ),
+            *(f"UPDATE {column}" for column in ("content", "version", "changed_at")),
+        }
+    ),
+    "reader": frozenset({"SELECT", "INSERT", "UPDATE", "DELETE"}),
+}
+"""Table -> what a member needs there, for the whole table or for a column."""
 _OPEN_TABLES = """
     SELECT relname FROM pg_catalog.pg_class
-    WHERE relnamespace = 'xscore_team'::regnamespace AND relkind IN ('r', 'p')
-        AND relname <> 'version' AND NOT (relrowsecurity AND relforcerowsecurity)
+    WHERE relkind IN ('r', 'p') AND NOT (relrowsecurity AND relforcerowsecurity) AND (
+        relnamespace = 'xscore_team'::regnamespace AND relname <> 'version'
+        OR relnamespace = to_regnamespace('xscore')
+            AND relname IN ('judgment', 'claim', 'runner', 'bucket', 'reservation')
+            AND EXISTS (
+                SELECT FROM pg_catalog.pg_class AS secured
+                WHERE secured.relnamespace = to_regnamespace('xscore')
+                    AND secured.relrowsecurity
+            )
+    )
     ORDER BY relname
 """
+"""SQL of the tables without forced row-level security; those of judgments count where one has
+it."""
+_POLICIES = """
+    SELECT polname, relname, polcmd, expression
+    FROM pg_catalog.pg_policy JOIN pg_catalog.pg_class ON pg_class.oid = polrelid,
+        unnest(ARRAY[pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)])
+            AS expression
+    WHERE relnamespace IN ('xscore_team'::regnamespace, to_regnamespace('xscore'))
+        AND polpermissive AND expression IS NOT NULL
+        AND EXISTS (
+            SELECT FROM unnest(polroles) AS role
+            WHERE role = 0 OR pg_has_role(session_user, role, 'MEMBER')
+        )
+    ORDER BY relname, polname
+"""
+"""SQL of the conditions of policies that let this login see or change rows."""
+_CLOSED = "SELECT to_regclass('xscore_team.closed')"
 _TLS = "SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()"
 _LIMIT = "SELECT current_setting('statement_timeout')"
 _FIX = "An administrator can revoke it: see “What a login may do” in docs/shared.md."
@@ -102,11 +162,56 @@ def _checked(address: TeamAddress, settings: SharedSettings) -> DoctorFinding:
 
 def excess_privileges(connection: "psycopg.Connection[Any]") -> list[str]:
     """Return what this login, or the schema, allows beyond what a member needs."""
-    excess: list[str] = []
-    row = connection.execute(_ROLE.encode()).fetchone() or ()
-    excess += [f"be a {power}" for power, has in zip(_POWERS, row, strict=False) if has]
+    powers = _powers(connection)
+    if {"be a superuser", "act as xscore_team_owner"} & set(powers):
+        # It may do nearly all the rest.
+        return powers
     rights = connection.execute(_RIGHTS.encode()).fetchone() or ()
-    excess += [privilege for privilege, may in zip(_MAY, rights, strict=False) if may]
+    excess = powers + [privilege for privilege, may in zip(_MAY, rights, strict=False) if may]
+    excess += _grants(connection)
     for (table,) in connection.execute(_OPEN_TABLES.encode()).fetchall():
         excess.append(f"read all of {table}, whose row-level security is not forced")
-    return excess
+    return excess + _open_policies(connection)
+
+
+def _powers(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return what the login is, and what it may become."""
+    powers: list[str] = []
+    for is_login, role, *attributes in connection.execute(_ROLES.encode()).fetchall():
+        of_role = [power for power, has in zip(_POWERS, attributes, strict=True) if has]
+        if is_login:
+            powers += [f"be a {power}" for power in of_role]
+            if "superuser" in of_role:
+                return powers
+        elif role != _MEMBER_ROLE:
+            kind = f", which is a {' and '.join(of_role)}" if of_role else ""
+            powers.append(f"act as {role}{kind}")
+    return powers
+
+
+def _grants(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return the rights on the team's tables and columns that no request needs."""
+    grants: list[str] = []
+    for table, privilege in connection.execute(_ON_TABLES.encode()).fetchall():
+        if privilege not in _NEEDED.get(table, frozenset()):
+            grants.append(f"{privilege} on {table}")
+    for table, privilege, column in connection.execute(_ON_COLUMNS.encode()).fetchall():
+        if f"{privilege} {column}" not in _NEEDED.get(table, frozenset()):
+            grants.append(f"{privilege} {column} of {table}")
+    return grants
+
+
+def _open_policies(connection: "psycopg.Connection[Any]") -> list[str]:
+    """Return the policies whose conditions leave out whose rows they are about."""
+    knows_closed = first_value(connection, _CLOSED) is not None
+    opening: set[str] = set()
+    for policy, table, command, expression in connection.execute(_POLICIES.encode()).fetchall():
+        terms = ["current_organisation()"]
+        if knows_closed and table in ("project", "entry", "reader"):
+            terms.append("closed_to_me()")
+        # Rows are read by all, and written by their member.
+        if table in ("entry", "reader") and command != "r":
+            terms.append("current_member()")
+        if any(term not in expression for term in terms):
+            opening.add(f"reach rows of others in {table} by policy {policy}")
+    return sorted(opening)
