@@ -29,21 +29,24 @@ MOST_COMPARED = 40
 MOST_SEARCHED = 1_000
 """Most others that are searched for later words: those often share fewer words with a task."""
 SAME_MATTER = 0.23
-"""Least cosine of the weighted words of a later word with what it amends (decision 0044)."""
+"""Least cosine between the weighted words of a later word and of what it amends (decision
+0044)."""
 OF_BEST_MATCH = 0.6
-"""Share of the cosine of what a later word fits best that all else needs: it speaks of one
-matter."""
+"""Share of the cosine of a later word's best match that every other match needs: it speaks of
+one matter."""
 SAME_WORDS = 0.65
-"""Share of the weight of their words that two facts have in common, where the later one does not
-say that it amends."""
+"""Share of the weight of their words that two facts must have in common if the later one does
+not say that it amends."""
 SHORT_TERMS = 40
-"""Distinct terms of a fact; what has more is compared only if it calls itself a later word."""
+"""Most distinct terms of a fact that is compared with others; a longer one is compared only if
+it calls itself a later word."""
 NO_FACTS = frozenset({Kind.COMMIT, Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that say what happened: one repeats the words of another without amending it."""
 IMAGINED = 50
-"""Memories without any of the words that are imagined, so that words weigh in a small store."""
+"""Number of imagined memories without any of the words, so that words weigh in a small
+store."""
 STEP = 1e-6
-"""How far above the earlier word the later one is placed at least."""
+"""Least distance by which the later word is placed above the earlier one."""
 MOST_NAMED = 2
 
 _AMENDS = re.compile(
@@ -55,12 +58,12 @@ _CHANGES_A_RULE = re.compile(
     r" (?:decisions?|rules?|polic(?:y|ies)|agreements?|conventions?)"
     r"|(?:instead of|not) (?:the|our|what) (?:old|earlier|previous|former))\b"
 )
-"""Said of a decision. A commit says it of code, too."""
+"""Matches words about a decision that changes. A commit says them of code, too."""
 _MAY_BE_LATER = re.compile(
     r"(?i)\b(?:amend|supersed|overrul|revert|revers|replac|correct|fix|undo|undid|instead|no longer"
     r"|chang|withdraw|revis|drop)\w*"
 )
-"""Enough for one that cites the earlier one."""
+"""Matches words that are enough for a memory that cites the earlier one."""
 _NAMED = re.compile(r"\bm_[0-9a-f]{20}\b|\b[0-9a-f]{7,64}\b")
 
 
@@ -70,7 +73,7 @@ class Saying(Struct):
     members: list[SpokenMemory]
     terms: AbstractSet[int]
     at: float
-    """When the last of it was said, in Unix seconds."""
+    """When the last word of it was said, in Unix seconds."""
 
     @property
     def text(self) -> str:

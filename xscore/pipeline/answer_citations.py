@@ -12,9 +12,9 @@ from xscore.records.memory import WITHIN
 from xscore.records.receipt import Selected
 
 _QUOTED_NAME = re.compile(r"`([^`\n]{1,200}?)(?:\([^`\n]*\))?`")
-"""A name in the answer, with or without arguments: `Store.open`, `open(path)`."""
+"""Matches a name in the answer, with or without arguments: `Store.open`, `open(path)`."""
 SHORTEST_NAME = 3
-"""Characters of a last name that is taken for the memory's: `ld` may be any variable."""
+"""Fewest characters of a last name that is taken for the memory's: `ld` may be any variable."""
 
 
 def cited_of(answer: str, chosen: Iterable[Selected]) -> tuple[str, ...]:

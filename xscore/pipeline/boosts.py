@@ -31,12 +31,13 @@ from xscore.records.turn import CommitFacts, Turn
 from xscore.settings import BoostSettings, Settings
 
 ORDERING = frozenset({"recency"})
-"""Names of the boosts that say nothing of the task: they alone lift nothing over its threshold."""
+"""Names of the boosts that say nothing about the task: alone they lift nothing over its
+threshold."""
 NOT_SCALED = frozenset({"dependency", "dependent", "hub_degree", "recency_half_life_days"})
 """Settings of boosts that are the same for scores by words: those of calls, which words count
 themselves, and those that are no amounts. Every other is scaled (`boosts_by_words`)."""
 LEAST_BOOST = 0.001
-"""Smaller boosts are left out: they change nothing and read as noise."""
+"""Smallest boost that is kept: smaller ones change nothing and read as noise."""
 
 
 def boosts_by_words(settings: BoostSettings, thresholds: Thresholds) -> BoostSettings:
@@ -91,8 +92,8 @@ class BoostRules(Struct, frozen=True, kw_only=True):
     now: float
     """Unix seconds."""
     links_counted: bool = False
-    """The scores already count who calls and tests whom, as those of words do: only tests of what
-    is being edited are boosted for a link."""
+    """Whether the scores already count who calls and tests whom, as those of words do: then
+    only tests of what is being edited are boosted for a link."""
 
 
 def boost(

@@ -47,14 +47,15 @@ above."""
 MOST_LINKED = 0.05
 """Most of the pool that is judged again because it is linked to what was kept and nearly kept."""
 WORTH_IT = 0.5
-"""A follow-up that would judge more than this share of what is missing judges all of it."""
+"""Largest share of what is missing that a follow-up judges in part; if it would judge more, it
+judges all."""
 LEFT_BY = {
     UnjudgedCause.BUDGET: "a cap was reached",
     UnjudgedCause.DEADLINE: "the deadline came first",
     UnjudgedCause.REPLAY: "a replay sends nothing",
 }
-"""Causes for which an earlier judgment is used instead: nothing was wrong with the memory or the
-judge."""
+"""Causes for which an earlier judgment is used instead: nothing was wrong with the memory or
+the judge."""
 
 FIRST_OF_ITS_THREAD = "this judge has judged none of it in this thread before"
 MOSTLY_NEW = "most would have been judged again anyway"

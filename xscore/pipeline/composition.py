@@ -55,9 +55,9 @@ class Places(Struct):
     """Id of a memory with a place -> those that passed and are folded into it."""
     filled: list[Ranked] = field(default_factory=list)
     beyond: list[Ranked] = field(default_factory=list)
-    """They passed, and all places were taken."""
+    """Memories that passed when all places were taken."""
     words: Mapping[str, AbstractSet[str]] = {}
-    """Of the memories that may be copies, by id."""
+    """Words of the memories that may be copies, by id."""
     _heads: dict[tuple[str, ...], list[Ranked]] = field(default_factory=dict)
     """What represents a group: the tests of a file, a test or function and its copies. Some of
     one name are no copies of each other."""

@@ -54,7 +54,8 @@ _LEAD = re.compile(
     r"|goes with|went with|is|are|to use)[:]? )*",
     re.IGNORECASE,
 )
-"""These three read a sentence whose words are one space apart."""
+"""First words of a choice. This pattern and the next two read a sentence whose words are one
+space apart."""
 _REASON = re.compile(r",? (?:because|since|so that) .*", re.IGNORECASE)
 _REST = re.compile(r" for .*|,? (?:not|rather than|instead of) .*", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
@@ -141,7 +142,7 @@ class ResolvedConflict(Struct, frozen=True):
     """A conflict as the answering model is shown it."""
 
     memory_ids: tuple[str, ...]
-    """All that take part, sorted."""
+    """Ids of all memories that take part, sorted."""
     text: str
     """One sentence with the exception noted, to be shown in their place."""
     winner: str

@@ -56,7 +56,7 @@ NO_STORE = "none yet: `xscore index` or the first turn creates it"
 SHORT_CALL = 10_000
 """Tokens of the call that is priced, well below any long-prompt tier."""
 REASONING_A_JUDGMENT = 2
-"""More reasoning tokens than this for a judgment and the judge is the wrong one."""
+"""Most reasoning tokens for a judgment; with more, the judge is the wrong one."""
 NAMES_SHOWN = 5
 REPLY_FORMS = {
     ReplyForm.JSON_SCHEMA: "follows a strict schema",
@@ -158,7 +158,7 @@ def _agents(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 
 SHORTEST_KEY = 8
-"""Characters; no host's keys are shorter."""
+"""Fewest characters of a key; no host's keys are shorter."""
 _KEY_HINT = f"Set {SET_A_JUDGE}."
 
 
@@ -166,7 +166,7 @@ class _CheckedModel(Struct, frozen=True):
     """A model and its role."""
 
     role: str
-    """`judge` or `answerer`; begins the name of every line."""
+    """`judge` or `answerer`, which begins the name of every line."""
     provider: str
     name: str
     host: str

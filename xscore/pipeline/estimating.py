@@ -42,19 +42,19 @@ MEMORY_CHARS = len('<memory id="xx" kind="" name="">') + len("\n\n</memory>\n")
 FILE_CHARS = len('<file path="">') + len("\n</file>\n")
 PATH_CHARS = len(' path=""')
 ASKED_CHARS = 100
-"""The request that ends each prompt, and the line ends around the pack."""
+"""Characters of the request that ends each prompt, and of the line ends around the pack."""
 
 
 RENDERED_MEMORIES = 4_000
-"""Pools of more memories are rendered in part: reading and rendering all texts of 43,000 took most
-of an estimate."""
+"""Largest pool that is rendered whole: reading and rendering all texts of 43,000 memories took
+most of an estimate."""
 DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
-"""How a judge is asked: `JudgeEstimate.way`."""
+"""Ways in which a judge is asked: `JudgeEstimate.way`."""
 SECONDS_A_MEMORY = 25e-6
-"""CPU of scoring one by words, measured on 1,600 to 11,559 memories (22 µs); start-up, half a
-second, is not part of it."""
+"""CPU seconds for scoring a memory by words, measured on 1,600 to 11,559 memories (22 µs);
+start-up, half a second, is not part of it."""
 CACHE_STEP_TOKENS = 128
-"""A host that caches prefixes by itself serves whole steps of this many tokens."""
+"""Step of the prefixes that a host serves if it caches them by itself."""
 
 
 def cost_of_calls(

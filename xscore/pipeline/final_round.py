@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 MOST_FINALISTS = 60
 ROUND_TOKENS = 24_000
-"""Of one prompt, so that all finalists are side by side where the model's context has room."""
+"""Most tokens of one prompt, so that all finalists are side by side where the model's context
+has room."""
 
 
 def finalists(

@@ -24,17 +24,17 @@ from xscore.settings import SelectionSettings
 WORDS_WEIGHT = 0.5
 """Weight of words relative to a model that was not measured here."""
 JUDGE_BOUND = 0.005
-"""A score of 0 or 1 counts as this far from it: half a step of the scale from 0 to 100."""
+"""Distance from 0 or 1 at which such a score counts: half a step of the scale from 0 to 100."""
 NEUTRAL_WORDS = SelectionSettings().lexical_threshold / 10
 """Word score that says nothing either way: a tenth of what is kept where words alone rank."""
 WORDS_BOUND = NEUTRAL_WORDS / 50
-"""As `JUDGE_BOUND`, of word scores; most of a pool are near 0, and count two less in log-odds than
+"""`JUDGE_BOUND` for word scores. Most of a pool are near 0, and count two less in log-odds than
 a neutral one, at the usual weight."""
 MOST_WORDS = 0.95
-"""A higher word score counts as this: words alone cannot refute a judge that is certain."""
+"""Highest word score that counts: words alone cannot refute a judge that is certain."""
 MOST_LIFTED, LIFTED_SHARE = 100, 0.2
-"""Words speak for at most this many memories, and at most this share of a pool: where more score
-above `NEUTRAL_WORDS`, as with a long task, the neutral score is higher."""
+"""Most memories that words speak for, and the largest share of a pool: where more score above
+`NEUTRAL_WORDS`, as with a long task, the neutral score is higher."""
 JOINED_FROM, JOINED_WHOLLY = 50, 100
 """Memories of a pool up to which the model's score counts alone, and from which words have their
 whole weight. All of a small pool has room among the first 15, and its words are too few to tell

@@ -22,7 +22,7 @@ from xscore.store.redaction import redact
 SCHEMA = 1
 
 _PLAIN = frozenset({str, int, bool, type(None)})
-"""Types that JSON has as they are; an enum's member is of none of them."""
+"""Types that are the same in JSON; an enum's member is of none of them."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

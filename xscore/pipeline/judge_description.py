@@ -32,11 +32,13 @@ class Scale(StrEnum):
     """What a score means."""
 
     RUBRIC = "rubric"
-    """A model's: the bands of its rubric."""
+    """Scale of a model: the bands of its rubric."""
     WORDS = "words"
-    """How much a memory shares with the task's words. It has a threshold of its own."""
+    """Scale of how much a memory shares with the task's words. It has a threshold of its
+    own."""
     COSINE = "cosine"
-    """How near a memory is by an embedder: the baseline of an evaluation, never of a turn."""
+    """Scale of how near a memory is by an embedder: the baseline of an evaluation, never of a
+    turn."""
 
 
 class JudgeDescription(Struct, frozen=True, kw_only=True):
@@ -46,13 +48,14 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     identity: JudgeIdentity
     """Everything that may change its scores: the key of its judgments."""
     paid: bool
-    """Its calls may cost money: estimates, prices and caps are about it."""
+    """Whether its calls may cost money: estimates, prices and caps are about it."""
     stored: bool
-    """Its judgments are kept for later turns. Scores that depend on the whole pool are not."""
+    """Whether its judgments are kept for later turns. Scores that depend on the whole pool are
+    not."""
     batches_memories: bool
-    """One request asks about several memories, some of which may wait for others."""
+    """Whether one request asks about several memories, some of which may wait for others."""
     needs_resources: bool
-    """Something may be sent: to its host, to an embedder, or to a shared server."""
+    """Whether something may be sent: to its host, to an embedder, or to a shared server."""
     scale: Scale
     thresholds: Thresholds
     """The lowest final score that is kept, by kind, on its scale."""
@@ -65,11 +68,11 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     """The unwrapped provider, without limits or budget; nothing is sent through it before the judge
     is opened. None: there is no host."""
     asked_model: str = ""
-    """The model as its host is asked for it; `identity` has the one that answers."""
+    """The model by the name that its host is asked for; `identity` has the one that answers."""
     form: DecisionForm | None = None
-    """Of a decision model's requests; None: chat prompts, or none."""
+    """Form of a decision model's requests; None for chat prompts, or no prompts."""
     rubric: "Rubric | None" = None
-    """What it looks for; None: words need none."""
+    """What the judge looks for; None for words, which need none."""
     shared_layout: "PromptLayout | None" = None
     """How prompts are made that several questions share; None: each question has its own."""
     calibration: "Calibration | None" = None
@@ -84,8 +87,8 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     code_secret: bytes | None = None
     """Decides the codes in its prompts; None: the store's secret."""
     items: Callable[[str], str] | None = None
-    """Id -> text, where it judges the items of a list: they have no packs, no order and no
-    likeness. None: it judges memories of the store."""
+    """Returns the text of an id, where it judges the items of a list: they have no packs, no
+    order and no likeness. None: it judges memories of the store."""
 
     @property
     def by_words(self) -> bool:

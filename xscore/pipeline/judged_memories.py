@@ -50,7 +50,7 @@ class JudgingPriors(Struct, frozen=True):
     words: Mapping[str, float] = {}
     """The score of the judge without a model, stored with each judgment and joined to it."""
     order: Mapping[str, float] = {}
-    """What orders the judging."""
+    """What the order of judging goes by."""
     warnings: tuple[str, ...] = ()
 
 

@@ -16,7 +16,8 @@ from xscore.records.calls import Capability
 
 REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
-"""A local server may be reloaded with another context from one day to the next."""
+"""How long a local server is remembered: it may be reloaded with another context from one day
+to the next."""
 NO_DECISIONS = "decisions"
 """Means the route itself in `Capability.without`."""
 

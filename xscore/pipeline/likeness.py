@@ -22,7 +22,7 @@ class Likeness(Struct, frozen=True):
     """Similarity of each memory to the task, for the order of judging and the lexical judge."""
 
     cosines: Mapping[str, float] = field(default_factory=dict)
-    """By memory id."""
+    """Cosines by memory id."""
     warnings: tuple[str, ...] = ()
 
 

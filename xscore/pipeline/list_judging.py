@@ -54,7 +54,7 @@ class QuestionEnd(Struct, frozen=True):
     lost: tuple[Unjudged, ...]
     """Candidates without a score for a cause of their own, not because the list ended."""
     outcomes: tuple[Outcome, ...] = ()
-    """Of all its candidates; empty where other processes judged them."""
+    """Outcomes of all its candidates; empty where other processes judged them."""
     usd_shares: Mapping[str, Decimal | None] = {}
     """See `Judge.usd_shares`."""
 
@@ -69,7 +69,7 @@ class LiveEnd(Struct):
     """Warnings about the judge's replies."""
     judged: int = 0
     spent: StageUsage = field(default_factory=StageUsage)
-    """All its calls, probes among them."""
+    """Usage of all its calls, probes included."""
 
 
 async def judge_question(
@@ -156,7 +156,7 @@ class _ListStop(Struct):
     """Stops the judges of all questions of a list together."""
 
     halt_queued_calls: Callable[[], None]
-    """Cancels the queued calls of all."""
+    """Cancels the queued calls of all questions."""
     cause: UnjudgedCause | None = None
     """Why nothing more is started; None while running."""
     detail: str = ""

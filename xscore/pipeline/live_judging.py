@@ -37,8 +37,8 @@ from xscore.records.receipt import StageUsage
 from xscore.scorer.judge import Judge
 
 CALL_TIME_MARGIN = 1.25
-"""Begin a call only if this many times the 90th percentile of the latest calls is left. Without the
-margin one in ten calls of the last wave would be cut off, and charged."""
+"""Multiple of the 90th percentile of the latest calls that must be left to begin a call.
+Without the margin one in ten calls of the last wave would be cut off, and charged."""
 POLL_S = 0.25
 GRACE_S = 5.0
 REPORT_EVERY_S = 0.1
@@ -61,7 +61,7 @@ class NoJudge(Struct, frozen=True):
 
 
 NONE_NEEDED = NoJudge(UnjudgedCause.PROVIDER)
-"""Where all candidates are known already, so that none of them gets this cause."""
+"""Used where all candidates are known already, so that none of them gets this cause."""
 
 
 class JudgedPool(Struct, frozen=True):

@@ -27,7 +27,7 @@ from xscore.store.index_rows import NOTED_CHANGE, read_index_meta, write_index_m
 from xscore.store.redaction import is_safe_name
 
 MOST_NOTED = 5_000
-"""How many ranges of lines are noted at most."""
+"""Most ranges of lines that are noted."""
 _SETTINGS = ("config", "config.worktree", "info/attributes")
 """Files in git's folder that decide what it takes for a change."""
 

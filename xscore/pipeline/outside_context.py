@@ -20,7 +20,7 @@ from xscore.store.store import Store
 from xscore.store.term_vectors import split_word
 
 TASK_CHARS = 4_000
-"""Of a task that are looked at."""
+"""How many characters of a task are looked at."""
 SHOWN_CHARS = 120
 MOST_NAMES = 8
 _ADDRESS = re.compile(r"https://[^\s<>\"'`)\]]{3,2000}")
@@ -32,7 +32,7 @@ _NEWS = re.compile(
     r"|\bannounced (?:this|last) (?:week|month|year)\b"
 )
 _NAME = re.compile(r"(?<![\w./`@-])(?=[A-Z]+[a-z0-9])[A-Z][A-Za-z0-9]{2,30}\b(?![(/_])")
-"""Not letters alone that abbreviate words, such as REST."""
+"""Matches a name, but not letters alone that abbreviate words, such as REST."""
 _OF_OTHERS = re.compile(
     r"(?i)\b(?:rest api|api (?:docs|documentation|reference|limits?)|rate limits? of"
     r"|webhooks? (?:of|from)|specification|official (?:docs|documentation|guide)"

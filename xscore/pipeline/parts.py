@@ -98,9 +98,9 @@ class PipelineParts(JudgingParts, frozen=True, kw_only=True):
     given: Settings
     """The settings as the caller gave them; `settings` may differ, in a replay."""
     loaded: LoadedSettings | None
-    """Where each of them comes from; None: the caller built them."""
+    """Where each setting comes from; None: the caller built the settings."""
     answerer: Answerer | None
-    """None: no usable model to answer."""
+    """The answering model; None: no usable one."""
     adapt_judge: "Callable[[JudgeDescription], JudgeDescription] | None" = None
     """Changes the judge's description whenever it is made again; None if it stays as settings
     make it. `eval compare` keeps the judgments of two variants apart by it."""
@@ -115,23 +115,24 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """Options of a turn besides the selection."""
 
     answer: bool
-    """Make one call to the answering model, if there is one."""
+    """Whether to make one call to the answering model, if there is one."""
     answer_anyway: bool = False
-    """Call it even if no memory reached the threshold."""
+    """Whether to call it even if no memory reached the threshold."""
     command: str = "ask"
-    """What asks, as reports name it: `ask`, `context`, `hook`, `mcp`, `continue`, `eval`,
-    `background`."""
+    """The command that asks, as reports name it: `ask`, `context`, `hook`, `mcp`, `continue`,
+    `eval`, `background`."""
     isolated: bool = False
-    """Belongs to no session, counts no use, learns nothing (an evaluation); past answers and
-    commits only if `--layer` or `sees_past` says so."""
+    """Whether it belongs to no session, counts no use and learns nothing (an evaluation); past
+    answers and commits are candidates only if `--layer` or `sees_past` says so."""
     sees_past: bool = False
-    """Past answers and commits are candidates of an isolated turn, as they are of any other."""
+    """Whether past answers and commits are candidates of an isolated turn, as they are of any
+    other."""
     bundle: str = ""
-    """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or
+    """Form of the bundle to return even if there is an answer: `xml`, `markdown`, `json` or
     `memory`."""
     max_tokens: int | None = None
     all_scores: Path | None = None
-    """Write one JSON line for each candidate here."""
+    """File for one JSON line about each candidate."""
     ranked: "Callable[[Turn, Ranking], None] | None" = None
     """Called with the completed turn and the ranking, before the receipt is made."""
     deliver: Callable[[Answer], None] | None = None
@@ -142,7 +143,8 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: now."""
     waits_from: float | None = None
-    """The same for the seconds in the receipt; in a list of turns each waits from its own start."""
+    """`time.monotonic()` from which the seconds in the receipt count; in a list of turns each
+    waits from its own start."""
 
     def asked_at(self, moment: float | None) -> "TurnOptions":
         """Return the options of a turn that the user has been waiting for since then."""
@@ -160,7 +162,7 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
     now: float
     """Unix seconds."""
     figures: TurnFigures | None = None
-    """None: the turn has no receipt."""
+    """Figures of the turn; None: it has no receipt."""
     exit_code: int = 0
     error: BaseException | None = None
     """The error that ended it without a receipt."""

@@ -32,13 +32,13 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     """See `CarriedOver.way`."""
     because: str
     carried: Mapping[str, Judgment] = {}
-    """Taken over: they are not sent."""
+    """Judgments that are taken over, so that they are not sent."""
     spare: Mapping[str, Judgment] = {}
-    """Of what is sent; taken where a cap or the deadline comes first."""
+    """Earlier judgments of what is sent; taken where a cap or the deadline comes first."""
     wordings: "Mapping[str, Wording]" = {}
-    """Which turn judged it."""
+    """The turn that made each of these judgments."""
     first: AbstractSet[str] = frozenset()
-    """What is judged before all others."""
+    """Contents that are judged before all others."""
     priors: Mapping[str, float] = {}
     """Lexical priors of all candidates, 0..1 by memory id, which the judge needs too; empty: not
     worked out."""
@@ -57,14 +57,14 @@ class Pool(Struct, frozen=True):
     """All memories, including those outside the scope, since packs are made of all."""
     candidates: tuple[Candidate, ...]
     known: Mapping[str, Judgment]
-    """By content hash, from the cache."""
+    """Judgments from the cache, by content hash."""
     misses: tuple[Candidate, ...]
     """Candidates to judge: those that no earlier turn judged for this key, less what the thread
     carries over."""
     judged_this_turn: AbstractSet[str] = frozenset()
     """Known contents that were judged for this turn, in prompts shared with other turns."""
     thread: ThreadPlan | None = None
-    """None: it is not a follow-up in a thread, or nothing is missing."""
+    """Plan of a follow-up; None: it is no follow-up in a thread, or nothing is missing."""
     terms: TermColumn = TermColumn()
     """Term vectors of all candidates; empty if the judge is a model, which needs none where all
     is known."""
@@ -105,9 +105,9 @@ class PooledTurn(Struct, frozen=True):
     """A completed turn with its candidates."""
 
     turn: Turn
-    """Complete and redacted."""
+    """The turn, complete and redacted."""
     key: str
-    """Its turn key."""
+    """Key of the turn."""
     pool: Pool
 
 

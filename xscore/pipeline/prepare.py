@@ -57,7 +57,7 @@ DAMAGED_PACKS = (
     "a cache of the index was damaged, so the index itself was read: nothing is missing, and the"
     " next index run makes the cache again"
 )
-"""Said where a pack of the store was damaged (`store/packed_pool.py`)."""
+"""Warning where a pack of the store was damaged (`store/packed_pool.py`)."""
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
 """Share of the time before the deadline that the index may take, and its least seconds after a slow
 start."""

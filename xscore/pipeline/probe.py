@@ -52,9 +52,9 @@ PROBE_PACK = (
 )
 PROBE_TASK = Turn(task="Make `add` accept any number of numbers.")
 PROBE_OUTPUT_TOKENS = 2_000
-"""Output cap; enough to see how much a model reasons before it answers."""
+"""Output cap of a probe, enough to see how much a model reasons before it answers."""
 PROBE_CACHE_KEY = "probe"
-"""Sent like a pack's, so that a host that refuses the field shows it."""
+"""Cache key of a probe, sent like a pack's, so that a host that refuses the field shows it."""
 END_OF_THINKING = "</think>"
 PROBE_ROUNDS = 2
 """How often every reply form is tried before a host counts as one that cannot judge."""
@@ -73,9 +73,9 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
     scores: tuple[int, ...]
     """Of the two memories, 0..100; a decision host that left one out has one."""
     usage: Usage
-    """Of the call that was readable."""
+    """Usage of the call that was readable."""
     took_s: float
-    """All calls of the probe together."""
+    """Seconds of all calls of the probe together."""
 
 
 class ReadProbe(NamedTuple):

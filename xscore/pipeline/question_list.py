@@ -118,7 +118,7 @@ class PreparedQuestion(PooledTurn, frozen=True):
     """One question, ready to be judged."""
 
     number: int
-    """From 0, as in the list."""
+    """Number of the question in the list, from 0."""
     question: Question
 
 
@@ -127,7 +127,7 @@ class ListMemories(Struct, frozen=True):
 
     everything: tuple[Candidate, ...]
     candidates: tuple[Candidate, ...]
-    """Candidates in the scope."""
+    """Candidates of the question that are in the scope."""
     scope: Scope
 
     def of_repository(self) -> "ListMemories":

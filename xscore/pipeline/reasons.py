@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
 
 MOST_ASKED = 25
-"""Memories of one call, the best first: the usual K of 15, and the ten that came nearest."""
+"""Most memories of one call, the best first: the usual K of 15, and the ten that came
+nearest."""
 MOST_CHARS = 1_200
-"""Of one memory; a longer one is shortened in the middle."""
+"""Most characters shown of one memory; a longer one is shortened in the middle."""
 MOST_WORDS = 15
 WITHIN_S = 20.0
 NO_MODEL = "judge.reason_model names no chat model; set it to get reasons"
@@ -110,11 +111,11 @@ class _Reply(Struct, frozen=True):
     """What came of the call."""
 
     model: str = ""
-    """Empty: none was asked."""
+    """The model that was asked; empty if none was."""
     reasons: Mapping[str, str] = {}
-    """By content hash."""
+    """Reasons by content hash."""
     absent: str = ""
-    """Why there are none."""
+    """Why there are no reasons."""
     interrupted: bool = False
 
 

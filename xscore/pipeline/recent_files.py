@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_RECENT_DAYS = 30.0
 MOST_NOTED = 5_000
-"""How many files are noted at most."""
+"""Most files that are noted."""
 _NOTED = "recent_files"
 """Key in `worktree_meta`: the state of the history, and the files of its newest commits."""
 
@@ -42,7 +42,7 @@ class _RecentFiles(Struct, frozen=True, array_like=True):
     state: str
     """See `_history_state`."""
     commits: list[tuple[CommitFacts, list[str]]]
-    """A commit, and the files that it touched last; newest first."""
+    """Each commit with the files that it touched last; newest first."""
 
 
 _DECODER = msgspec.json.Decoder(_RecentFiles)

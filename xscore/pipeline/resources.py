@@ -192,7 +192,7 @@ class TurnResources(Struct, kw_only=True):
     behind them."""
 
     store: Store | None = None
-    """None if no memory of the user's own store is judged."""
+    """The user's own store; None if no memory of it is judged."""
     settings: Settings
     spending: SpendingStores
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)

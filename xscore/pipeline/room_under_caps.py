@@ -27,7 +27,8 @@ from xscore.scorer.prompt_builder import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE
 CENT = Decimal("0.01")
 ONE_TOKEN = Usage(input_tokens=1, output_tokens=1)
 FORECAST_MARGIN = 2
-"""Suggested cap as a multiple of the forecast, since a first forecast is off by up to a quarter."""
+"""Suggested cap as a multiple of the forecast, since a first forecast is off by up to a
+quarter."""
 
 
 def announce_budget(

@@ -33,8 +33,8 @@ FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
 COMMIT_PLACES = 3
 """Most places that commits take where the task does not ask for them."""
 COMMIT_SHARE = 0.2
-"""Share of the best score of code that a commit needs for a place where the task does not ask for
-commits."""
+"""Share of the best score of code that a commit needs for a place where the task does not ask
+for commits."""
 DOCUMENT_PLACES = 4
 """Most places that passages of fetched documents take where the task does not ask for them."""
 CONVENTION_PLACES = 2

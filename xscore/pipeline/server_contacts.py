@@ -17,7 +17,7 @@ class TurnSyncResult(Struct, frozen=True, kw_only=True):
 
     warning: str = ""
     call: ServerCall | None = None
-    """None: the turn itself asked no server."""
+    """Request of the turn; None: the turn itself asked no server."""
     at_end: Callable[[], str] = lambda: ""
     """Does what is left once the turn is over; returns a warning, or nothing."""
 

@@ -28,7 +28,8 @@ from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
 
 LEAST_FILES, MOST_FILES = 60, 5_000
-"""Of how many files slices are shown: fewer are seen at a glance, more take seconds to group."""
+"""Fewest and most files of a repository whose slices are shown: fewer are seen at a glance,
+more take seconds to group."""
 SLICES_SHOWN = 5
 INDEXED_FILES = "file WHERE excluded = ''"
 

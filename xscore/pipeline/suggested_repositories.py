@@ -31,7 +31,7 @@ MANIFESTS = (
     "pom.xml",
 )
 MOST_BYTES = 200_000
-"""Of a manifest."""
+"""How much of a manifest is read."""
 MOST_SUGGESTED = 10
 _OWN_NAME = {
     "go.mod": re.compile(r"(?m)^module[ \t]+\"?([^\s\"]{1,200})"),
@@ -41,7 +41,7 @@ _OWN_NAME = {
     "composer.json": re.compile(r"\"name\"[ \t]*:[ \t]*\"([\w./-]{1,200})\""),
 }
 _LEAST_NAME_CHARS = 3
-"""A shorter name of a package is in many texts by chance."""
+"""Shortest name of a package that is looked for: a shorter one is in many texts by chance."""
 
 
 def suggested_repositories(

@@ -54,9 +54,9 @@ class Deadline(Struct, frozen=True):
     """When a turn or a list must be over."""
 
     at: float = inf
-    """Seconds of `time.monotonic`; infinite: there is no deadline."""
+    """The deadline in seconds of `time.monotonic`; infinite: there is none."""
     answer_s: float = 0.0
-    """Reserved for the answering call."""
+    """Seconds reserved for the answering call."""
 
     @classmethod
     def of(cls, started: float, seconds: float | None) -> "Deadline":

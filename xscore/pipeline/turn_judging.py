@@ -107,9 +107,9 @@ class _FirstJudge(Struct, frozen=True):
 
     judge: "Judge | NoJudge"
     described: JudgeDescription
-    """With the name under which the host answered."""
+    """Description of the judge with the name under which the host answered."""
     pooled: PooledTurn
-    """What it judges."""
+    """The turn with the pool that is judged."""
     no_judge: str = ""
     """See `Judged.no_judge`."""
     warnings: tuple[str, ...] = ()

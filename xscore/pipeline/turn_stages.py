@@ -37,7 +37,7 @@ class JoinedPool(Struct, frozen=True):
 
     fetched: FetchedPool
     scope: Scope
-    """Of the turn, with the repositories by name, so that they can be found again."""
+    """Scope of the turn, with the repositories by name, so that they can be found again."""
     also: tuple[JoinedRepository, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -52,25 +52,25 @@ class PreparedTurn(PooledTurn, frozen=True):
     warnings: tuple[str, ...] = ()
     """What a reader should know before anything is judged."""
     forecast: JudgeEstimate | None = None
-    """What judging will take; None: nothing will be sent to judge it."""
+    """What judging will take; None: nothing will be sent to judge the turn."""
     also: tuple[JoinedRepository, ...] = ()
     """Other repositories whose memories are in the pool."""
     sync_results: "tuple[TurnSyncResult, ...]" = ()
-    """Of the syncs with a team's server during its preparation."""
+    """Results of the syncs with a team's server during the turn's preparation."""
 
 
 class Judged(Struct, frozen=True, kw_only=True):
     """Every candidate's outcome, and who gave it."""
 
     outcomes: tuple[Outcome, ...]
-    """One a candidate of the pool, in its order."""
+    """Outcomes of the candidates of the pool, in their order."""
     pool: Pool
     """The pool that was judged. It has lost its thread if the host answered as another judge than
     the thread's."""
     judge: JudgeIdentity
     """The turn's judge, under the name by which its host answered."""
     interrupted: bool = False
-    """The user stopped it; the outcomes hold all that was paid for until then."""
+    """Whether the user stopped it; the outcomes hold all that was paid for until then."""
     no_judge: str = ""
     """Kind of the error for which the judge was not opened; empty if it was, or was not
     needed."""
@@ -109,7 +109,8 @@ class Ranking(Struct, frozen=True):
     ranked: tuple[Ranked, ...]
     selection: Selection
     by_words: bool = False
-    """Words gave the scores: the judge is the lexical one, or it ranked in the judge's place."""
+    """Whether words gave the scores: the judge is the lexical one, or it ranked in the judge's
+    place."""
     ranked_by: str = ""
     """`lexical` where the judge's host failed; see `Answer.ranked_by`."""
     unjudged_exit: ExitCode = ExitCode.NOTHING_JUDGED
@@ -135,7 +136,7 @@ class Reasons(Struct, frozen=True):
     """Why the kept and near memories have their scores."""
 
     by_hash: Mapping[str, str] = {}
-    """Of those whose judgments hold none, by content hash."""
+    """Reasons of memories whose judgments have none, by content hash."""
     account: ReasonsAccount = ReasonsAccount()
     interrupted: bool = False
 
@@ -170,7 +171,7 @@ class TurnStages(Struct, frozen=True):
     ranking: Ranking
     reasons: Reasons = Reasons()
     bundle: "Bundle | None" = None
-    """None: it is not shown."""
+    """The context as text; None: it is not shown."""
     answered: Answered = Answered()
 
     @property

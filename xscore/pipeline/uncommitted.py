@@ -46,10 +46,11 @@ MAX_CONTEXT_CHARS = 4_000
 """Longest line of the context."""
 MAX_DIFF_CHARS = 20_000
 SCREENED_FACTOR = 4
-"""Scan this many times the shown length for secrets."""
+"""How many times the shown length is scanned for secrets."""
 _SECTION = r"(?m)^(?=diff --git )"
 _NAMES = r'(?m)^(?:(?:---|\+\+\+) "?(?:[ab]/)?|(?:rename|copy) (?:from|to) "?)(.+?)"?\t?$'
-"""Names in the head of a section.
+"""Matches names in the head of a section. One that git quotes stays escaped, with a backslash,
+so it is not the name of a file.
 
 One that git quotes stays escaped, with a backslash, so it is not the name of a file."""
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
@@ -59,9 +60,9 @@ class UncommittedWork(Struct, frozen=True):
     """The state of the working tree."""
 
     diff: str = ""
-    """Of admitted files, redacted and cut."""
+    """Diff of admitted files, redacted and cut."""
     changed: tuple[ChangedFile, ...] | None = None
-    """None: git is not asked here."""
+    """Changed files; None: git is not asked here."""
 
 
 def uncommitted_work(

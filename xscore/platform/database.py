@@ -37,15 +37,15 @@ class Migration(Struct, frozen=True):
     """What brought an older database to the schema that this xscore reads."""
 
     before: int
-    """Its schema number until then."""
+    """Schema number of the database until then."""
     after: int
     copy: Path
-    """The folder with a copy of what cannot be rebuilt."""
+    """Folder with a copy of what cannot be rebuilt."""
 
 
 ROOM_BYTES = 1_000_000
-"""Free on the disk before something is paid for: room for a turn's own rows, and for the judgments
-of some calls."""
+"""Space that must be free on the disk before something is paid for: room for a turn's own rows,
+and for the judgments of some calls."""
 
 
 class Schema(Struct, frozen=True):
@@ -54,9 +54,9 @@ class Schema(Struct, frozen=True):
     file: Path
     """The SQL that creates it; read only for a new database."""
     application_id: int
-    """Written to the header of the file."""
+    """Number written to the header of the file."""
     version: int
-    """Rises with every change of the file (`migrations`)."""
+    """Schema number, which rises with every change of the file (`migrations`)."""
     migrate: Callable[[sqlite3.Connection, Path, KeySource | None], Migration | None]
     """Brings an open older database to `version`; None: another process has done so meanwhile."""
 

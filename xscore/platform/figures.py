@@ -8,7 +8,7 @@ from decimal import Decimal
 from math import isfinite
 
 ABOUT_A_DOLLAR, ABOUT_A_CENT = Decimal("0.9995"), Decimal("0.00995")
-"""From here on an amount is shown with two, with three decimals."""
+"""Least amounts that are shown with two, and with three decimals."""
 LONGEST_WAIT_SHOWN_S = 86_400.0
 DASH = "–"
 """Shown for an unknown number."""

@@ -20,9 +20,11 @@ from xscore.platform.patterns import compiled_late
 from xscore.platform.processes import random_hex
 
 FINE_GRAIN_NS = 50_000_000
-"""Two writes closer than this may get the same time on a file system with nanosecond timestamps."""
+"""Nanoseconds between two writes that may get the same time on a file system with nanosecond
+timestamps."""
 COARSE_GRAIN_NS = 2_000_000_000
-"""The same on one with whole-second timestamps."""
+"""Nanoseconds between two writes that may get the same time on a file system with whole-second
+timestamps."""
 READER_S = 2.0
 """How long a program that is to read a named pipe may take to open it."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
@@ -33,7 +35,8 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CL
 _RESERVED = compiled_late(
     r"(?i)(?:\A|[/\\])(?:\.\.|(?:\.git|git~1)[ .]*(?::[^/\\]*)?)(?:[/\\]|\Z)"
 )
-"""A part of a name that leads up, or into git's own folder, as any file system spells it."""
+"""Matches a part of a name that leads up, or into git's own folder, as any file system spells
+it."""
 IGNORED_IN_NAMES = "".join(
     map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 )

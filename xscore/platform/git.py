@@ -28,9 +28,9 @@ SAFE = """
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
 PATIENCE_S = 1.0
-"""How long git works before it is looked whether a pipe blocks it."""
+"""How long git works before a check whether a pipe blocks it."""
 FILL_TIMEOUT_S = 300
-"""To write all files of a large repository."""
+"""Deadline for writing all files of a large repository."""
 _OPENED = tuple(
     """
     .gitignore .gitattributes .mailmap .git/HEAD .git/config .git/index .git/packed-refs
@@ -41,7 +41,7 @@ _OPENED = tuple(
 forever."""
 _OPENED_IN_FOLDERS = frozenset({".gitignore", ".gitattributes"})
 _LOOK_S = 2.0
-"""How long to look for a pipe, at most."""
+"""Most seconds of a search for a pipe."""
 
 _NEW_FILES = ("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
@@ -155,9 +155,9 @@ def kill_git() -> None:
 
 
 _blocking: dict[Path, Path] = {}
-"""By root: a pipe or device below it that git waited for."""
+"""Root -> a pipe or device below it that git waited for."""
 _without_pipes: set[Path] = set()
-"""Roots in which none was found, where git is slow for another reason."""
+"""Roots without pipes, where git is slow for another reason."""
 
 
 def _is_blocked(root: Path) -> bool:

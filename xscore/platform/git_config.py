@@ -13,7 +13,7 @@ from xscore.platform.patterns import compiled_late
 
 _INCLUDE = compiled_late(r"\[include(?:if)?\b", re.IGNORECASE)
 _LINE = compiled_late(r"\S[^\n]*")
-"""A line from its first character that is not a space."""
+"""Matches a line from its first character that is not a space."""
 
 
 def includes_files(text: str) -> bool:

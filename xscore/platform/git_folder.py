@@ -28,7 +28,8 @@ _BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START
 _RENAMED = re.compile(
     r"\tBranch: renamed refs/heads/([^\t\n]+) to refs/heads/([^\t\n]+)$", re.MULTILINE
 )
-"""No name of a branch has a tab, so a line is read once however often these words are in it."""
+"""Matches a renamed branch. No name of a branch has a tab, so a line is read once however often
+these words are in it."""
 _TAIL_BYTES = 65_536
 _COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
 
@@ -42,9 +43,9 @@ class GitFolders(Struct, frozen=True):
     """The folders of git that belong to a root."""
 
     own: Path
-    """What `.git` is or names: of this worktree alone."""
+    """The folder that `.git` is or names: of this worktree alone."""
     common: Path
-    """With the objects and settings, shared by all worktrees of the repository."""
+    """The folder with the objects and settings, shared by all worktrees of the repository."""
     is_contained: bool
     """Whether nothing that git would open leads out of them, so that git may be asked."""
 

@@ -18,26 +18,28 @@ from xscore.platform.git import TIMEOUT_S, run_git
 from xscore.platform.text import readable_text
 
 MOST_BYTES = 64_000_000
-"""Of one log: 10,000 usual commits take 3 MB."""
+"""Most bytes read of one log: 10,000 usual commits take 3 MB."""
 MOST_PATCH_BYTES = 4_000_000
-"""Of the patches that are looked through for hunk heads."""
+"""Most bytes of the patches that are searched for hunk heads."""
 PATCH_S = 0.5
 """Seconds that reading patches may take."""
 MOST_FILES = 40
-"""Files of a commit that are kept."""
+"""Most files kept of a commit."""
 MOST_MESSAGE_CHARS = 40_000
-"""Of a message: what is longer is cut before anything looks at it."""
+"""Longest message: what is longer is cut before anything looks at it."""
 
 _FIELDS = ("%H", "%P", "%ct", "%an", "%ae", "%B")
 _FORMAT = f"--format={'%x00'.join(('', *_FIELDS, ''))}"
 _PATCH_FORMAT = "--format=%x00%H%x00"
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SECONDS = re.compile(r"-?\d{1,18}", re.ASCII)
-"""No real date has more digits."""
+"""Matches the seconds of a date; no real one has more digits."""
 _HUNK_HEAD = re.compile(r"^@@ [^@\n]{1,80} @@ (.{1,200})", re.MULTILINE)
-"""`@@ -3,2 +3,4 @@ def total(order):`: what git takes for the head of the function around it."""
+"""Matches `@@ -3,2 +3,4 @@ def total(order):`, with what git takes for the head of the function
+around it."""
 _CUT_HEAD_BYTES = 76
-"""A head of at least this was probably cut by git, which keeps 80 bytes and no half character."""
+"""Length of a head from which on git probably cut it: git keeps 80 bytes and no half
+character."""
 
 
 class LogEntry(Struct, frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ class LogEntry(Struct, frozen=True, kw_only=True):
     email: str
     message: str
     file_fields: tuple[str, ...]
-    """What the options have git print of its files; a merge has none."""
+    """Fields of a file that the options have git print; a merge has none."""
 
     @property
     def committed_at(self) -> float:
@@ -71,7 +73,7 @@ class LoggedCommit(Struct, frozen=True, kw_only=True):
     email: str
     message: str
     files: tuple[str, ...] = ()
-    """The first that it changed, as git writes paths; a merge has none."""
+    """The first files that it changed, as git writes paths; a merge has none."""
     file_count: int = 0
 
 
@@ -79,7 +81,7 @@ class TouchedFile(NamedTuple):
     """A file, and the newest commit that touched it."""
 
     path: str
-    """As git writes it."""
+    """Path as git writes it."""
     commit: LogEntry
 
 

@@ -20,7 +20,8 @@ from xscore.platform.hashing import digest
 from xscore.platform.users_folders import users_folder
 
 FEWEST_FOLDERS = 60
-"""Fewer folders are looked through again: that takes no longer than a note."""
+"""Fewest folders that are worth a note; fewer are looked through again, which takes no
+longer."""
 SETTLED_S = 2.0
 """How long ago the latest change must be: more than the tick of any file system's clock."""
 _FOLDER = "git-folders"

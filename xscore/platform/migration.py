@@ -48,7 +48,7 @@ class Step(Struct, frozen=True):
 
     run: StepFunction
     kept_rows: Mapping[str, str]
-    """Of the schema before: each table with rows that can be rebuilt -> SQL condition of those
+    """For the schema before: each table with rows that can be rebuilt -> SQL condition of those
     that cannot."""
 
 

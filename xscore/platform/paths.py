@@ -36,7 +36,7 @@ class RepositoryRoot(Struct, frozen=True):
     """A repository, worktree or plain folder, and the location of its store."""
 
     path: Path
-    """Absolute, symlinks resolved."""
+    """Absolute path, with symlinks resolved."""
     git_dir: Path | None
     """The `.git` folder, or for a worktree or submodule the folder its `.git` file names. None: git
     is not used."""
@@ -45,10 +45,11 @@ class RepositoryRoot(Struct, frozen=True):
     """Name of a linked worktree in its repository; empty for the main worktree and for plain
     folders."""
     claims_git: bool = False
-    """There is a `.git`, or GIT_DIR is set: other people's commits may write here, so no store is
-    used in the tree."""
+    """Whether there is a `.git`, or GIT_DIR is set: other people's commits may write here, so
+    no store is used in the tree."""
     read_only: bool = False
-    """The store's folder cannot be written: what the store holds is read, and nothing is kept."""
+    """Whether the store's folder cannot be written: what the store holds is read, and nothing
+    is kept."""
 
     @property
     def is_git(self) -> bool:

@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 Event = TypeVar("Event")
 _END = object()
 NOTICE_S = 0.1
-"""How soon a waiting thread notices Ctrl-C."""
+"""How long a waiting thread takes to notice Ctrl-C."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -92,7 +92,7 @@ class _Relay:
         self.arrived: SimpleQueue[Any] = SimpleQueue()
         self.wanted = asyncio.Semaphore(1)
         self.is_left = False
-        """The other thread wants no more."""
+        """Whether the other thread wants no more."""
 
     def leave(self) -> None:
         """Note that the other thread wants no more. Within the loop, and together with a

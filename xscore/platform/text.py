@@ -26,9 +26,9 @@ INVISIBLE = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters without a shape, likewise."""
+"""Characters without a shape, for a class of a pattern."""
 COMBINING = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-"""Marks over, under and through the letter before them, likewise."""
+"""Marks over, under and through the letter before them, for a class of a pattern."""
 _SYMBOL = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299"
     "\U0001f000-\U0001faff"
@@ -43,16 +43,17 @@ _NEEDED = (
     rf"(?<=[{_SYMBOL}])[\ufe0e\ufe0f]?\u200d?|(?<=[#*0-9])\ufe0f|(?<=[{_JOINING}])[\u200c\u200d]"
     "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
 )
-"""What text needs at the start of a run of invisible characters."""
+"""Matches what text needs at the start of a run of invisible characters."""
 _SEPARATORS = f"\x7f-\x9f\u2028\u2029{BIDI}"
 _UNSAFE = f"[\x00-\x08\x0b-\x1f{_SEPARATORS}{_NO_LETTERS}{INVISIBLE}]+"
 _UNSAFE_IN_LINE = f"[\x00-\x1f{_SEPARATORS}{_NO_LETTERS}{INVISIBLE}]+"
 _UNSAFE_IN_JSON = f"[{_SEPARATORS}\ud800-\udfff{INVISIBLE}]+"
-"""Patterns, compiled at first use: each takes a third of a millisecond."""
+"""Patterns that are compiled at first use: each takes a third of a millisecond."""
 
 KEY_TAIL = 4
 SHORTEST_KEY_SHOWN = 12
-"""The last characters of a shorter key would reveal too much."""
+"""Shortest key whose last characters are shown; those of a shorter one would reveal too
+much."""
 
 
 def escape_controls(text: str) -> str:

@@ -15,9 +15,10 @@ _FORM = re.compile(
     r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_|_\w|[A-Za-z]\d|\d[A-Za-z]|\d\.\d|\w(?:\.|::)[A-Za-z]"
     r"|[A-Z]-\d"
 )
-"""Somewhere in a word: camel case, an underscore, letters and digits, dots between, a ticket."""
+"""Matches what makes a word a name anywhere in it: camel case, an underscore, letters and
+digits, dots between, a ticket."""
 _MARKED = re.compile(r"--?[A-Za-z]|#\d")
-"""At the start of a word: an option, an issue."""
+"""Matches what makes a word a name at its start: an option, an issue."""
 _NO_NAMES = frozenset({"e.g", "i.e", "etc", "vs", "a.m", "p.m"})
 _CALLED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{1,80})\(")
 _QUOTED = re.compile(r"`([A-Za-z_][\w.\-]{1,80})`")

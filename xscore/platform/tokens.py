@@ -8,17 +8,17 @@ vocabulary is loaded or downloaded.
 from math import ceil
 
 UPPER_BOUND_CHARS_PER_TOKEN = 2.5
-"""Text with fewer characters per token is rare; used for reservations."""
+"""Characters per token for reservations; text with fewer is rare."""
 
 PYTHON = 3.9
 PROSE = 4.2
 SCRIPT = 3.75
 OTHER = 3.0
 MIXED = 3.7
-"""A whole judging prompt, until the model's own ratio is learned."""
+"""Characters per token of a whole judging prompt, until the model's own ratio is learned."""
 
 REPLY_FRAME = 12
-"""Typical tokens of a judging reply besides its scores and reasons: braces and names."""
+"""Typical tokens of a judging reply apart from its scores and reasons: braces and names."""
 
 _SCRIPTS = ("javascript", "typescript", "tsx", "jsx", "json")
 _BY_LANGUAGE = {"python": PYTHON, "markdown": PROSE} | dict.fromkeys(_SCRIPTS, SCRIPT)

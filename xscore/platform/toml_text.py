@@ -13,11 +13,11 @@ from typing import Any
 from xscore.platform.patterns import compiled_late
 
 MOST_PARTS = 12
-"""Dotted parts of the name of a header or a key."""
+"""Most dotted parts of the name of a header or a key."""
 MOST_DOTS = 2_000
-"""Dots in one line, values included."""
+"""Most dots in one line, values included."""
 MOST_ITEMS = 20_000
-"""Line ends, commas, equals signs, dots and backslashes in all."""
+"""Most line ends, commas, equals signs, dots and backslashes in all."""
 _PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _LONG_NAME = compiled_late(
     rf"^[ \t]*+\[{{0,2}}[ \t]*+(?:{_PART}[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}", re.MULTILINE

@@ -24,7 +24,8 @@ _SUMMARIZED = frozenset(
 )
 """Folders whose files are not listed: caches that a command writes, and dependencies."""
 _MARKED = {"env": "pyvenv.cfg", "target": "CACHEDIR.TAG"}
-"""Of those the names that folders of sources have, too, and what is in a folder that is none."""
+"""Names among these that folders of sources have, too -> a file that is in a folder of the
+other sort."""
 _TELLING = (".package-lock.json", "pyvenv.cfg", "CACHEDIR.TAG")
 """Files in such a folder that say when its content changed."""
 

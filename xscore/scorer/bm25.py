@@ -65,13 +65,13 @@ HELD_SHORT, HELD_LONG = 0.44, 0.22
 questions, long ones. Cross-validated by repository on questions about what is there and what is not
 (decision 0036)."""
 SHORT_UNTIL, LONG_FROM = 6, 12
-"""Up to how many words a question is short, and from how many it is long; between them the share
-falls evenly."""
+"""Most words of a short question, and fewest of a long one; between them the share falls
+evenly."""
 UNHELD_FALLS = 3.0
 """Power of the held share of what is needed, by which all evidence of a question is multiplied."""
 NAMED_LEAST = 0.75
-"""Minimum share of its evidence kept by a memory whose whole name is in the question: it is listed
-among the nearest, and mostly not chosen (decision 0036)."""
+"""Least share of its evidence kept by a memory whose whole name is in the question: it is
+listed among the nearest, and mostly not chosen (decision 0036)."""
 EVERYDAY_WEIGHT = 0.4
 """Share of its idf that an everyday word of a question keeps: `how long until a job is run?` is not
 about `long`.
@@ -103,18 +103,18 @@ PLAIN_NAME, PLAIN_PATH = 3, 2
 """How often a term of the name and of the path counts in it."""
 HALF = 0.68
 HALF_BY_ASKED = 0.3
-"""Half is the idf of all the task's words to this power, times that of a rare word to the rest:
-small pools, whose idf is small, are measured like large ones."""
+"""Exponents of half: the idf of all the task's words to this power, times that of a rare word
+to the rest. Small pools, whose idf is small, are measured like large ones."""
 HALF_BY_STRANGE = 0.5
 """Half grows by e to the power of this times the square of the share of the task that the pool has
 never seen: one verb that the code lacks takes little, a question about something else nearly
 all."""
 CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 COMMON = 0.5
-"""A word that is in more than this share of all memories is not evidence, unless the task has
-no other."""
+"""Largest share of all memories that a word of evidence may be in, unless the task has no
+other."""
 COMMON_LEAST = 10
-"""A word in this many memories or fewer is never common, however small the pool."""
+"""Number of memories up to which a word is never common, however small the pool."""
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 
@@ -137,7 +137,7 @@ class LexicalEvidence(Struct, frozen=True):
     strange: float
     """Share of `asked` missing from the pool, 0..1."""
     pool: int
-    """Candidates and imagined memories."""
+    """Number of candidates and imagined memories."""
     hits: TermHits
     by_file: Mapping[str, float]
     """Idf of the task's terms that occur anywhere in a file, by path."""
@@ -151,9 +151,10 @@ class LexicalEvidence(Struct, frozen=True):
     held: float = 1.0
     """Share of what the task asks that the best memories hold on average."""
     needed: float = 0.0
-    """The same where all evidence counts in full; 0 of an instruction."""
+    """Share of what the task asks at which all evidence counts in full; 0 for an
+    instruction."""
     documents: frozenset[int] = frozenset()
-    """Rows of fetched documents, which say nothing of what the repository has."""
+    """Rows of fetched documents, which say nothing about what the repository has."""
 
     @property
     def amounts_here(self) -> Mapping[int, float]:
@@ -171,7 +172,7 @@ class TermWorth(Struct, frozen=True):
     evidence: Sequence[float]
     """Idf, times the term's weight; of a joined one less."""
     asked_for: Sequence[float]
-    """The idf of what the task asks for; 0 of the others."""
+    """The idf of what the task asks for; 0 for the other terms."""
     joined: Sequence[bool]
     in_first_line: Sequence[bool]
 

@@ -18,10 +18,11 @@ from xscore.scorer.replies import EMPTY_REPLY, ParsedReply
 from xscore.store.redaction import redact
 
 MAX_REPLY_CHARS = 200_000
-"""Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
+"""Longest valid reply: the largest honest one, 60 ids with reasons, has about 10,000."""
 MAX_REPAIRED_CHARS = 30_000
-"""Longer replies are not repaired, nor are those with more brackets than scores and reasons need:
-repairing takes time quadratic in both, and half a minute of it was provoked by 100,000 braces."""
+"""Longest reply that is repaired; nor are those with more brackets than scores and reasons
+need: repairing takes time quadratic in both, and half a minute of it was provoked by 100,000
+braces."""
 MOST_REPAIRED_SCORES = 60
 """Bounds the brackets of a reply to several questions that is repaired, by what the reply to one
 turn can hold."""
@@ -128,7 +129,7 @@ def _in_doubt(value: object) -> bool:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_ConflictTrackingDict)
-"""Kept, since creating one takes as long as parsing a small reply."""
+"""Decoder that is kept, since creating one takes as long as parsing a small reply."""
 
 
 def _strict(text: str) -> object | None:

@@ -59,7 +59,7 @@ class OpenedPack(Struct, frozen=True):
     pack: Pack
     pieces: tuple[MemoryPiece, ...]
     hashes: Sequence[str]
-    """All contents it contains, parts included."""
+    """Hashes of all contents that the unit contains, parts included."""
 
 
 class ClaimedPack(Struct, frozen=True):

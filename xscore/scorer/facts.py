@@ -31,7 +31,8 @@ from xscore.store.term_vectors import (
 NAMED = 0.8
 """Strength of a fact whose whole key or alias is in the task."""
 MISTYPED = 0.65
-"""The same where one slip of the keyboard makes it so."""
+"""Strength of a fact whose whole key or alias is in the task but for one slip of the
+keyboard."""
 EXPLAINED = 0.25
 """Share of its idf that a word keeps for other facts where it is in the whole name of one."""
 EVERYDAY = 0.3
@@ -46,7 +47,7 @@ FEWEST_INFERRED_WORDS = 2
 """Words of the task that an inferred fact must hold to be found by its text alone. Nobody chose to
 say it, and its text quotes commands and paths, which share one word with many a task."""
 LONGEST_NAME = 6
-"""Words of the longest name that is looked for as one."""
+"""Most words of a name that is looked for as one."""
 MOST_NAMING_WORDS = 400
 """Words at the start of a task in which names are looked for; more of a pasted log adds nothing."""
 SHORTEST_TYPED, MOST_TYPED = 6, 6
@@ -60,9 +61,9 @@ class _NamedFacts(Struct, frozen=True):
     """Which facts a task names."""
 
     strengths: Mapping[int, float]
-    """By row."""
+    """Strength by row."""
     explained: AbstractSet[int]
-    """The terms of the words that name them."""
+    """Terms of the words that name these facts."""
     mistyped: Mapping[int, str]
     """The word in which a slip was taken back, by row."""
 
@@ -72,7 +73,7 @@ class _HeldWord(Struct, frozen=True):
 
     row: int
     number: int
-    """Of the term."""
+    """Number of the term."""
 
 
 class FactScore(Struct, frozen=True):

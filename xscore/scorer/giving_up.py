@@ -21,13 +21,13 @@ from xscore.platform.errors import (
 )
 
 IN_DOUBT_FROM = 3
-"""Large requests turned down in a row, from which on they are sent one at a time."""
+"""Number of large requests turned down in a row from which on they are sent one at a time."""
 MOST_LARGE_REJECTED = 5
-"""Large requests turned down in a row, none in flight: the host will take none."""
+"""Most large requests turned down in a row, none in flight: the host will take none."""
 
 
 MORE_AFTER_AN_ANSWER = 8
-"""A host that has answered is allowed this many times the rejections in a row: one bad memory
+"""How many times the rejections in a row a host is allowed that has answered: one bad memory
 rejects each half of its request in turn."""
 
 

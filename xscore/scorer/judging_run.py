@@ -23,7 +23,7 @@ class JudgingRun(Struct):
 
     turn_text: str
     priors: Mapping[str, float]
-    """By content hash of the memory."""
+    """Prior of each memory, by content hash."""
     queue: PackQueue
     rule: GiveUpRule
     too_long: tuple[float, str] = (inf, "")

@@ -37,18 +37,18 @@ class LearnedWeights(Struct, frozen=True, forbid_unknown_fields=True):
     """The data file."""
 
     trained_on: str
-    """Which cases, in words."""
+    """Which cases the weights were trained on, in words."""
     code: LinearModel
-    """Of each feature, for code of the product, in a task of `USUAL_WORDS`."""
+    """Weight of each feature, for code of the product, in a task of `USUAL_WORDS`."""
     code_by_length: LinearModel
-    """What is added to them in a longer task, times its `task_length`."""
+    """Weight that is added in a longer task, times its `task_length`."""
     probability: LinearModel
-    """Of the terms of the log odds; see `log_odds_terms`."""
+    """Weights of the terms of the log odds; see `log_odds_terms`."""
     presence: LinearModel
-    """The same of the log odds that the repository has what the task is about; see
+    """Weights of the terms of the log odds that the repository has what the task is about; see
     `presence_terms`."""
     present_from: float
-    """The lowest log odds at which it is taken to have it."""
+    """The lowest log odds at which the repository is taken to have it."""
 
 
 @cache
@@ -81,10 +81,10 @@ USUAL_WORDS = 12
 """Words of a task for which the weights of features apply unchanged. A name says more in a task
 of three words than in one of a hundred, which has many."""
 LONGEST = 2.0
-"""Most logarithm of its length that counts: the training had few tasks that are shorter or longer
-by more than seven times."""
+"""Highest logarithm of a task's length that counts: the training had few tasks that are shorter
+or longer by more than seven times."""
 MARGIN_TO = 5
-"""How many places after the best the rating is that its margin is measured against."""
+"""Rank whose rating the margin of the best is measured against."""
 
 
 def task_length(words: int) -> float:

@@ -30,7 +30,7 @@ LEXICAL_IDENTITY: Final = lexical_identity(TERM_EMBEDDER)
 
 
 REASONS_FROM = UNRELATED_WORDS_BELOW
-"""A score from here up has a reason, wherever a model's reasons begin."""
+"""Lowest score with a reason, wherever a model's reasons begin."""
 
 
 class LexicalJudge:

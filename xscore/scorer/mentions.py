@@ -33,14 +33,14 @@ NEAR = 0.5
 """Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest
 (`parse_args`)."""
 NEAR_LIKENESS = 0.8
-"""Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
+"""Share of letters in common, from 0 to 1, from which on a name counts as misspelt."""
 NEAR_LETTERS = 4
 """Shortest name that counts as misspelt: of fewer letters many words are near."""
 MOST_MISSPELT = 5
 """Most names of a task whose nearest name is looked up: each is compared with every name of the
 repository."""
 MOST_BEARERS = 12
-"""A name borne by more memories than this points at none of them."""
+"""Most memories that bear a name which points at them."""
 
 _PATH = r"[\w@.+-]*(?:[\\/][\w@.+-]+)*\.[A-Za-z]\w{0,9}"
 _PYTHON_FRAME = compiled_late(r'File "([^"\n]+)", line (\d+)(?:, in ([\w.<>]+))?')
@@ -52,7 +52,8 @@ _PLAIN_FRAME = compiled_late(
     rf"(?<![\w/\\.@+-])(/?{_PATH})(?::(?:line )?|(?<=\.php|\.cpp|\.hpp|\.tsx)\((?=[\d,]+\))"
     rf"|(?<=\.cs|\.vb|\.cc|\.ts)\((?=[\d,]+\))|,? (?:on )?line )(\d+)\b"
 )
-"""`a.go:12`, `a.cs:line 12`, `a.php(12)`, `a.ts(12,5)`, `a.php on line 12`, `main.tf line 12`."""
+"""Matches `a.go:12`, `a.cs:line 12`, `a.php(12)`, `a.ts(12,5)`, `a.php on line 12`, `main.tf
+line 12`."""
 _FILE = compiled_late(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")
 _CODE_NAME = compiled_late(
     r"`([^\W\d][\w.:]*)(?:\(\))?`"
@@ -137,10 +138,10 @@ _QUESTION = compiled_late(
     rf"\s+(?:{_ASKS}|the\s+(?:place|code|function)s?)\b",
     re.I,
 )
-"""A first line that begins as a question, has a question mark, or asks in passing: `…, so find
-where it is written`."""
+"""Matches a first line that begins as a question, has a question mark, or asks in passing: `…,
+so find where it is written`."""
 SEARCH_WORDS = 5
-"""A task of one line with at most this many words is a search, as one types it: `shell history
+"""Most words of a task of one line that is a search, as one types it: `shell history
 search`."""
 
 

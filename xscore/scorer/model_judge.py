@@ -46,15 +46,15 @@ from xscore.scorer.repair import MemoryPiece, PackPrompt
 from xscore.scorer.replies import ReplyFaults, parse_completion
 
 ALIKE = 0.75
-"""A request of this share of one that was too long is taken for too long as well: estimates are no
-more exact."""
+"""Share of the size of a request that was too long at which another is taken for too long as
+well: estimates are no more exact."""
 
 
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
-"""Judgments that exist already among these content hashes of parts."""
+"""Returns the judgments that exist already among these content hashes of parts."""
 WorkUnit = ClaimNext | ClaimedPack | PackPrompt
 UnitResult = tuple[Sequence[JudgingResult], Sequence[WorkUnit]]
-"""What a unit gives: results of memories, and units that follow from it."""
+"""Results of a unit: those of memories, and units that follow from it."""
 
 
 class JudgingPlan(Struct, frozen=True, kw_only=True):
@@ -63,20 +63,20 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
     texts: Texts
     write: WriteJudgments
     slots: Slots
-    """Of the whole pool."""
+    """Slots of the whole pool."""
     priors: Mapping[str, float]
     """Memory id -> score of the judge without a model, 0..1; stored with each judgment."""
     order: Mapping[str, float] | None = None
     """Memory id -> how early it should be judged; None: by `priors`."""
     known_parts: KnownParts = lambda _: {}
     claims: Claims = NoClaims()
-    """The default: no other process can be at work on the same store."""
+    """Claims of the judge. By default, no other process can be at work on the same store."""
     concurrency: int = 32
     sees: str = "task"
     stop: StopSignal = field(default_factory=StopSignal)
-    """Shared by judges that share a provider, so that what ends one ends all."""
+    """Stop that judges of one provider share, so that what ends one ends all."""
     remarks: tuple[str, ...] = ()
-    """Warnings of its opening."""
+    """Warnings from opening the judge."""
     faults: ReplyFaults | None = None
     """Counts of several judges together, which their caller reports; None: `warnings` reports those
     of this judge."""

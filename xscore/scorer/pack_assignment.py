@@ -37,7 +37,7 @@ class PackDraft(Struct):
     members: list[Candidate]
     tokens: int = 0
     touched: bool = False
-    """Its members are other than they were known; one that is untouched keeps their order."""
+    """Whether its members have changed; one that is untouched keeps their order."""
 
     def add(self, members: Sequence[Candidate]) -> None:
         """Take members in, in natural order."""

@@ -17,9 +17,9 @@ from xscore.records.candidates import Candidate, Slots
 from xscore.records.memory import Kind, Layer
 
 ENTRY_TOKENS = 20
-"""What the fence of one memory adds to its text."""
+"""Tokens that the fence of one memory adds to its text."""
 AT_FILE_END = 0.85
-"""A new pack this full ends with a file instead of taking the next one in."""
+"""How full a new pack must be to end with a file instead of taking the next one in."""
 
 
 class PackProfile(Struct, frozen=True):
@@ -31,7 +31,8 @@ class PackProfile(Struct, frozen=True):
     longest_piece: int | None = None
     """Tokens of a memory beyond which it is judged in parts; None: a whole pack."""
     is_independent: bool = False
-    """Memories of one request do not influence each other: none has a lasting place."""
+    """Whether memories of one request do not influence each other, so that none has a lasting
+    place."""
 
     @property
     def name(self) -> str:
@@ -100,7 +101,8 @@ class Pack(Struct, frozen=True):
     id: str
     members: tuple[Candidate, ...]
     is_lasting: bool = False
-    """It will be the same in later turns, so that its prompt begins with the same bytes."""
+    """Whether it will be the same in later turns, so that its prompt begins with the same
+    bytes."""
 
 
 def packs_to_send(

@@ -43,18 +43,19 @@ class PromptLayout(Struct, frozen=True):
 
     version: str
     render: Callable[[Sequence[PackEntry], str, PromptOptions], Request]
-    """Entries, a rendered turn, and the options."""
+    """Makes a request of entries, a rendered turn and the options."""
     read: Callable[[str, Collection[str]], ParsedReply]
-    """A reply, and the codes of its prompt."""
+    """Reads a reply, given the codes of its prompt."""
     only_order: str = ""
     """The only order it supports; empty: the model's."""
     name_questions: Callable[[int], tuple[str, ...]] | None = None
-    """Number of independent questions -> their names; None: memories share a prompt and get
-    rotated codes."""
+    """Returns the names of a number of independent questions; None: memories share a prompt and
+    get rotated codes."""
     system: Callable[[], str] = CODE_RUBRIC.text
-    """The text that every request repeats in addition to the turn."""
+    """Returns the text that every request repeats in addition to the turn."""
     statement: Callable[[], str] = str
-    """The text that the question about each memory repeats; empty: memories share one."""
+    """Returns the text that the question about each memory repeats; empty: memories share
+    one."""
     turn_chars: int | None = None
     """The longest turn that it shows whole."""
 
@@ -104,7 +105,7 @@ REASON_TOKENS = 32
 """Most tokens of one reason of 15 words, with its code."""
 LEAST_OUTPUT_TOKENS = 256
 LEAST_ALONE_TOKENS = 1_024
-"""Minimum on the last rung, for a model that always thinks aloud."""
+"""Fewest tokens on the last rung, for a model that always thinks aloud."""
 EXPECTED_REASONS = 0.1
 """Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10
 or more."""
@@ -116,12 +117,12 @@ class PromptBuilder(Struct, frozen=True):
     model: JudgeModel
     profile: PackProfile
     secret: bytes
-    """Secret of the store; decides the codes of each pack."""
+    """Secret of the store, which decides the codes of each pack."""
     reasons_from: float = 0.3
     layout: PromptLayout = ONE_TURN_LAYOUT
     isolates: bool = True
-    """A memory that gives instructions to its judge has a prompt of its own; False: only to measure
-    what that is good for."""
+    """Whether a memory that gives instructions to its judge has a prompt of its own; False only
+    to measure what that is good for."""
 
     @property
     def order(self) -> str:
@@ -236,7 +237,7 @@ class PromptBuilder(Struct, frozen=True):
 
 
 SUM_TOLERANCE = 0.02
-"""By how much the probabilities of the levels may miss 1; hosts round them."""
+"""How much the sum of the levels' probabilities may differ from 1; hosts round them."""
 SCORE_DIGITS = 4
 
 

@@ -28,9 +28,9 @@ class MemoryPiece(NamedTuple):
     entity: str
     text: str
     memory: str
-    """Content hash of the memory it is, or is a part of."""
+    """Content hash of the memory that it is, or of which it is a part."""
     parts: int = 1
-    """How many parts that memory has."""
+    """Number of parts of that memory."""
     purpose: str = ""
     """What a model says that its file is for; empty if it is shown without."""
 
@@ -158,11 +158,11 @@ class PackPrompt(Struct, frozen=True):
     """One prompt to send: pieces in the order of the prompt."""
 
     pack: str
-    """Names the prompt: deals its ids and routes its prefix."""
+    """Name of the prompt, which deals its ids and routes its prefix."""
     pieces: tuple[MemoryPiece, ...]
     rung: RepairRung = RepairRung.PACK
     is_lasting: bool = False
-    """Another turn would ask about the same pieces under the same name."""
+    """Whether another turn would ask about the same pieces under the same name."""
 
     @property
     def is_again(self) -> bool:
@@ -174,14 +174,16 @@ class RepairReason(Struct, frozen=True):
     """Why a prompt left pieces without a score."""
 
     cause: UnjudgedCause
-    """What they are lost for at the end of the ladder."""
+    """Cause for which the pieces are lost at the end of the ladder."""
     detail: str
     one_by_one: bool = False
-    """Go straight to the last rung."""
+    """Whether to go straight to the last rung."""
     final_when_alone: bool = False
-    """A piece alone in its prompt need not be asked again: the answer would be the same."""
+    """Whether a piece alone in its prompt need not be asked again: the answer would be the
+    same."""
     halve: bool = False
-    """Halve until the pieces that are at fault are alone, where a prompt holds hundreds."""
+    """Whether to halve until the pieces that are at fault are alone, where a prompt holds
+    hundreds."""
 
 
 UNREADABLE = RepairReason(UnjudgedCause.UNREADABLE, "no valid score in the reply")

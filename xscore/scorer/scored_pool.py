@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 STALE = 0.75
 """Share of its score that a stale memory keeps: about one band of the rubric less, so that
-certainty passes still."""
+certainty still passes."""
 REASON_WORDS = 6
 LEAST_ODDS = 2 / 3
-"""In a pool without code, a question is about something here where its best memory has at least
-these odds by evidence."""
+"""Least odds by evidence that the best memory needs, in a pool without code, for a question to
+be about something here."""
 HELD_COUNTS, QUESTION_FROM = 5.0, 0.4
 """A question is about something here where the learned log odds, and this times the logarithm of
 the share of what is needed that its best memories hold, reach this sum. Cross-validated by
@@ -56,7 +56,7 @@ where the code does not seem to have it (decision 0056)."""
 STEEPNESS = 3.0
 """Power of the evidence in the odds of what has nothing but words."""
 ODDS_AT_HALF = USUAL_LEXICAL_THRESHOLD / (1 - USUAL_LEXICAL_THRESHOLD)
-"""Their odds where the evidence is neither much nor little: just enough to be kept."""
+"""Odds where the evidence is neither much nor little: just enough to be kept."""
 
 
 class ScoredPool:
@@ -95,8 +95,8 @@ class ScoredPool:
         self.is_here: bool = is_about_pool(self.evidence, log_odds_here, named_rows)
         self.scores: list[float] = _scores(self.candidates, self.evidence, listed)
         self.held_by_document: dict[int, float] = {}
-        """Of a passage, where nothing here seems to be meant: the share of the question's words
-        that it holds."""
+        """Share of the question's words that a passage contains, where nothing here seems to be
+        meant."""
         if not self.is_here:
             self._shrink(named_rows)
             self._score_documents()

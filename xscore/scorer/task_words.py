@@ -19,16 +19,17 @@ GENERIC_FOLDERS = frozenset(
 )
 """Folders that hold a repository's package, and do not name it."""
 MOST_TERMS = 400
-"""Terms read of one task; more of a pasted log adds nothing."""
+"""Most terms read of one task; more of a pasted log adds nothing."""
 
 _FRAME = re.compile(
     r"(\bhow\b[^.?!\n]*?)(?<!\bthe)\s+work(?:s|ed|ing)?"
     r"(?=\s*(?:[.?!,;:]|$)|\s+(?:when|if|in|inside|on|for|with|under)\b)",
     re.I | re.M,
 )
-"""`how does X work?`: the verb belongs to the question, not to what it is about."""
+"""Matches a frame such as `how does X work?`: the verb belongs to the question, not to what it
+is about."""
 _FLAG = re.compile(r"(?<![\w-])--\w+(?:-\w+)+")
-"""An option of several words: `--no-ignore` is `no_ignore` in code."""
+"""Matches an option of several words: `--no-ignore` is `no_ignore` in code."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _UPKEEP = frozenset(WORDS["upkeep"].split())

@@ -28,16 +28,18 @@ class TermHits(Struct, frozen=True):
     frequency: Sequence[int]
     fields: Sequence[int]
     lengths: Mapping[int, int]
-    """Terms in each candidate that has one of the task's, repeats included; by row."""
+    """Number of terms, repeats included, in each candidate that has one of the task's; by
+    row."""
     name_words: Mapping[int, int]
-    """Terms in the name of each candidate that has one of the task's in its name; by row."""
+    """Number of terms in the name of each candidate that has one of the task's in its name; by
+    row."""
     mean_length: float
-    """Of all candidates, commits and fetched documents excepted."""
+    """Mean length of all candidates, commits and fetched documents excepted."""
     pool: int
     """How many candidates there are, those excepted: they would change what words weigh in code,
     and with it the order of all else."""
     having: Sequence[int]
-    """How many of these have each term."""
+    """Number of candidates that have each term."""
 
 
 def find_terms(

@@ -73,7 +73,7 @@ class WeighedPool:
         self.purpose_terms: PurposeTerms = {}
         """The terms of the task in the purpose of a file, by path."""
         self.by_words_alone: tuple[LexicalEvidence, Shortlist] = (self.evidence, self.shortlist)
-        """The same without purposes. These tell whether anything here is about the task: with
+        """Evidence without purposes. It tells whether anything here is about the task: with
         purposes, tasks of other repositories are taken for its own (decision 0057)."""
         lines = purposes() if purposes is not None else {}
         if lines:

@@ -32,7 +32,7 @@ WORD_FEATURES = (
     "first_line_held",
     "distinct_words",
 )
-"""What a memory of any kind has."""
+"""Features of a memory of any kind."""
 PLACE_FEATURES = (
     "name_share",
     "name_words",
@@ -44,14 +44,14 @@ PLACE_FEATURES = (
     "size",
     "is_class",
 )
-"""What code has in addition to its words: a name, a file, a length."""
+"""Features that only code has: a name, a file, a length."""
 _ENDS = {
     Relation.CALLS: ("best_callee", "best_caller"),
     Relation.BELONGS_TO: ("best_owner", "best_member"),
     Relation.REFERENCES: ("best_used", ""),
 }
-"""relation -> the feature of its source, by what is at its target, and that of its target; empty:
-none."""
+"""Relation -> the feature of its source, by what is at its target, and that of its target; may
+be empty."""
 LINK_WORDS = {
     "best_caller": "called by",
     "best_callee": "calls",
@@ -59,11 +59,12 @@ LINK_WORDS = {
     "best_member": "has",
     "best_used": "uses",
 }
-"""How a reason says them."""
+"""Words for these links in a reason."""
 LINK_FEATURES = tuple(LINK_WORDS)
-"""The evidence of the best memory at the other end of its links."""
+"""Features of the evidence of the best memory at the other end of its links."""
 AROUND_FEATURES = ("calls_made", "mean_linked")
-"""How many functions it calls, and the evidence of all that is linked with it, tests excepted."""
+"""Features of how many functions it calls, and of the evidence of all that is linked with it,
+tests excepted."""
 FEATURES = (*WORD_FEATURES, *PLACE_FEATURES, *LINK_FEATURES, *AROUND_FEATURES)
 MAY_BE_NEGATIVE = frozenset(
     {
@@ -86,9 +87,10 @@ class Shortlist(Struct, frozen=True):
     """The memories that are looked at closely."""
 
     rows: Sequence[int]
-    """Of the candidates: code by evidence, code that plain BM25 puts in front, then the others."""
+    """Rows of the candidates: code by evidence, code that plain BM25 puts in front, then the
+    others."""
     features: Sequence[Sequence[float]]
-    """One for each row, in the order of `FEATURES`."""
+    """Features of each row, in the order of `FEATURES`."""
     linked: Mapping[int, Mapping[str, int]]
     """Row -> feature -> the row at the other end."""
     links: Mapping[int, int]
@@ -106,7 +108,7 @@ class _Links(Struct):
     linked: int = 0
     """Links with other memories, those with tests excepted."""
     amount: float = 0.0
-    """The evidence at their other ends."""
+    """Evidence at the other ends."""
 
 
 class _Held(Struct):
