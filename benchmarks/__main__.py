@@ -26,7 +26,7 @@ class Benchmark(Struct, frozen=True):
     asks: str
     arguments: tuple[str, ...] = ()
     only_by_name: bool = False
-    """It is not run unless it is asked for."""
+    """Whether it is run only when it is asked for."""
 
 
 BENCHMARKS = (

@@ -44,7 +44,7 @@ K = 15
 FINALISTS = 60
 UNRELATED = 0.10
 AUCS = (1.0, 0.998, 0.99, 0.967, 0.945)
-"""Of the degraded judge over the pools; 1: as recorded."""
+"""AUCs of the degraded judge over the pools; 1: as recorded."""
 ECHOES = (0.0, 0.3, 0.6)
 POOLS = (1_000, 5_000, 20_000, 75_000)
 FINAL_AUCS = (0.998, 0.99)
@@ -78,9 +78,9 @@ class Measured(Struct, frozen=True):
     """One question's figures."""
 
     recall: float
-    """Of what is wanted, among the first 15."""
+    """Share of what is wanted that is among the first 15."""
     kept: float
-    """Of what is wanted, kept."""
+    """Share of what is wanted that is kept."""
     chosen: int
     """Kept."""
     false: float

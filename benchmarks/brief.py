@@ -50,9 +50,9 @@ class BriefResult(Struct, frozen=True):
 
     task: str
     place: int
-    """Of the deciding item, from 1; 0: it is not told."""
+    """Place of the deciding item, from 1; 0: it is not told."""
     share: float
-    """Of the rule's terms, in its line."""
+    """Share of the rule's terms that are in its line."""
     items: int
     size: int
     cpu_s: float

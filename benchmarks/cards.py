@@ -55,13 +55,13 @@ class Cards(Struct, frozen=True):
     """The terms of a repository's cards."""
 
     of_path: Mapping[tuple[str, str], Terms]
-    """By kind (file, module) and path."""
+    """Terms by kind (file, module) and path."""
     of_last_name: Mapping[tuple[str, str], Terms]
-    """By kind and the last part of a path that only one of them has."""
+    """Terms by kind and the last part of a path that only one of them has."""
     of_class: Mapping[tuple[str, str], Terms]
-    """By path and name."""
+    """Terms by path and name."""
     of_moved_class: Mapping[tuple[str, str], Terms]
-    """By the last part of a path and name."""
+    """Terms by the last part of a path and name."""
 
     def of(self, candidate: Candidate, kind: str) -> Terms:
         """Return the terms of the card of this kind that a memory belongs to."""
@@ -107,7 +107,7 @@ class Figures(Struct, frozen=True):
 
     repository: str
     recall: tuple[float, ...]
-    """At `PLACES`."""
+    """Recall at `PLACES`."""
     reciprocal_rank: float
 
 

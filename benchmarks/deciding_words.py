@@ -64,7 +64,7 @@ class ChatResult(Struct, frozen=True):
     is_above: bool | None = None
     """Whether it ranks above the chat that it amends; None if it amends none."""
     was_above: bool | None = None
-    """The same by scores alone."""
+    """Whether it ranks above by scores alone."""
 
 
 def main() -> int:

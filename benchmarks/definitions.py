@@ -147,7 +147,7 @@ class Comparison(NamedTuple):
     named: list[Definition]
     """Ours that have a name."""
     extra: list[Definition]
-    """Of these, what ctags does not know."""
+    """Our definitions that ctags does not know."""
 
     @property
     def missed(self) -> list[Definition]:

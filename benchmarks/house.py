@@ -57,7 +57,7 @@ GOALS = {
 }
 """Upper limits; `status` and `ask` in multiples of importing click."""
 FILES, FUNCTIONS = 100, 100
-"""Of the repository in which commands are timed: 10,000 memories."""
+"""Size of the repository in which commands are timed: 10,000 memories."""
 WANTED_NAME = "price_of_7_in_3"
 SCRIPT = {
     "default": 0.03,

@@ -31,7 +31,7 @@ from xscore.store.link_rows import state_edges
 from xscore.store.store import Store
 
 TARGET_S = 1.5
-"""At 100,000 memories."""
+"""Most seconds at 100,000 memories."""
 GROWTH = 1.5
 """How many times longer a memory may take in the largest pool than in the one of 10,000."""
 KINDS = (

@@ -70,10 +70,11 @@ class Program(Struct, frozen=True):
     name: str
     dialect: str
     command: tuple[str, ...]
-    """Without the base URL, the result file and the calls in flight."""
+    """Command without the base URL, the result file and the calls in flight."""
     variant: tuple[str, ...] = ()
     is_cached: bool = False
-    """Its cache is on, which is not the default: it takes part where something is run again."""
+    """Whether its cache is on, which is not the default: it takes part where something is run
+    again."""
 
 
 class Run(Struct):

@@ -29,7 +29,7 @@ TASK = "where is a judgment written to the cache?"
 WIDTH, MEMORIES = 112, 3
 """Columns of the picture; memories that are shown of those kept."""
 MAP_WIDTH, MAP_HEIGHT = 1280, 760
-"""Of the browser's window, in CSS pixels."""
+"""Size of the browser's window, in CSS pixels."""
 MAP_QUALITY = 80
 
 

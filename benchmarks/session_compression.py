@@ -32,7 +32,7 @@ LEAST_WITHOUT_CALLS = 0.80
 MOST_CPU_S = 2.0
 LARGE_TURNS, LARGE_BUDGET = 1_000, 200_000
 CONTEXT = 200_000
-"""Of the model that the gate is measured against."""
+"""Context of the model that the gate is measured against."""
 _NAME = re.compile(
     r"[\w.-]+(?:/[\w.-]+)+|[a-z]+[A-Z]\w+|[A-Za-z]\w*_\w+|\b[A-Z]{2,}-\d+\b|\b[0-9a-f]{7,40}\b"
 )

@@ -151,7 +151,7 @@ class Case(Struct, frozen=True):
     texts: Mapping[str, str]
     scores: Mapping[str, float]
     priors: Mapping[str, float]
-    """Of the whole index."""
+    """Priors of the whole index."""
     links: Mapping[str, Sequence[str]]
     """Memory id -> what is linked to it, once for each edge."""
 

@@ -80,7 +80,7 @@ class TrainingTask(Struct, frozen=True):
     weighed: WeighedPool
     code: int
     is_foreign: bool = False
-    """It was asked of another repository."""
+    """Whether it was asked of another repository."""
 
     @property
     def length(self) -> float:

@@ -26,7 +26,7 @@ from xscore.extensions.agents.clients import (
 CHECKOUT = Path(__file__).parents[1]
 FOLDER = "plugins"
 REGISTRY_NAME = f"io.github.xscore/{SERVER}"
-"""In the MCP registry; the part before the slash has to be shown to be ours when it is
+"""Name in the MCP registry; the part before the slash has to be shown to be ours when it is
 published."""
 ABOUT = (
     "A small model judges every memory of this repository against the task; what matters joins the"
@@ -34,7 +34,7 @@ ABOUT = (
 )
 _SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _SDK = "mcp>=2.3,<3"
-"""As in the extra `mcp`."""
+"""The SDK, as in the extra `mcp`."""
 _OWNER = {"name": "the xscore maintainers"}
 _SKILL = f"skills/{SERVER}/SKILL.md"
 

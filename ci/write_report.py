@@ -36,7 +36,7 @@ SUMMARY_BYTES = 1_000_000
 COMMENT_BYTES = 60_000
 """GitHub takes a comment of 65,536 characters."""
 PRINTED_BYTES = 20_000
-"""Of what the command printed, so that a comment has room for the rest."""
+"""Bytes of what the command printed that a comment shows, so that it has room for the rest."""
 LEVEL_OF: dict[str, Literal["error", "warning"]] = {
     "gate failed: ": "error",
     "gate alert: ": "warning",

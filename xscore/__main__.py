@@ -155,7 +155,7 @@ class _EndsAtInterrupt:
     once."""
 
     def __enter__(self) -> None:
-        # Where it is ignored (`nohup`) it stays so.
+        # A process that ignores it (`nohup`) goes on ignoring it.
         self.is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self.is_heard:
             signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(INTERRUPTED))

@@ -71,7 +71,7 @@ class Oracle:
         self._lines: dict[str, list[str]] = {}
         self._paths: dict[str, str] = {}
         self._defined: dict[Place, Place] = {}
-        """Where what is declared in one place is defined."""
+        """Place of a declaration -> place of the definition."""
         self.calls: dict[tuple[str, int, Place | None, str, str], None] = {}
 
     def read(self, unit: TranslationUnit) -> None:

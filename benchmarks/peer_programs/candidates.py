@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 COUNT = 2_000
 RETRIES = 4
-"""Of one call, by each program itself: as many as xscore has by default."""
+"""Retries of one call by each program itself: as many as xscore has by default."""
 TASK = "Why does the upload queue drop its last batch when the limit is reached?"
 NUMBERED = re.compile(r"def candidate_(\d{4})\(")
 WORDS = (

@@ -27,7 +27,7 @@ class Peer(Struct, frozen=True):
     shown: tuple[str, ...] = ()
     """Whose versions are told."""
     has_cache: bool = True
-    """It has one that outlives its process, off by default."""
+    """Whether it has a cache that outlives its process, off by default."""
 
 
 PEERS = (

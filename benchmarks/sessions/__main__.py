@@ -51,7 +51,7 @@ class Task(Struct, frozen=True):
     check: list[str]
     """Lines of Python that raise nothing once the task is done; the agent does not see them."""
     path: str = "."
-    """Where the repository's packages are."""
+    """Folder of the repository's packages."""
     facts: list[str] = []
     """Decisions that are stated before the session."""
     chats: list[list[dict[str, str]]] = []

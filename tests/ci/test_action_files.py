@@ -24,7 +24,7 @@ EVERY |= {f"example-{n}": one for n, one in enumerate(EXAMPLES, 1)}
 WORKFLOWS = {
     name: text for name, text in EVERY.items() if name == "xscore" or name.startswith("example")
 }
-"""Those that use the action."""
+"""The workflows that use the action."""
 OURS = re.compile(r"^(\./|OWNER/xscore@TAG$)")
 
 

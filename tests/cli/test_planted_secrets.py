@@ -199,7 +199,7 @@ class _Command(NamedTuple):
     arguments: tuple[str, ...]
     stdin: str = ""
     is_wrong: bool = False
-    """It is refused, with a secret in what is wrong with it."""
+    """Whether it is refused, with a secret in what is wrong with it."""
 
 
 def _commands(root: Path, outside: Path, planting: Planting) -> Iterator[_Command]:

@@ -77,7 +77,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "-y",
     ),
 }
-"""For each view: the command line that shows it."""
+"""View -> the command line that shows it."""
 VOLATILE = {
     *(
         "about",

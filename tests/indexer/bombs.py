@@ -16,7 +16,7 @@ BOMBS = {
     "attributes.rs": "#[a]\n" * 3_100,
     "page.html": f"<p>Shop</p>\n<script lang=ts>\n{COMMENTS}</script>\n",
 }
-"""They differ in kind: the memory or the time runs out, in a file or a part of one."""
+"""Files that differ in kind: the memory or the time runs out, in a file or a part of one."""
 MORE_BOMBS = {
     "arrows.java": "a=>\n" * 3_975,
     "generics.cs": "x: a" + "<a\n" * 5_300,

@@ -16,9 +16,9 @@ from xscore.records.judgment import Judgment
 from xscore.settings import JudgeSettings, Settings, validate_group
 
 TURN_KEY = "ee3e0c7a08c097f946242bf237c52350"
-"""Of `TASK`."""
+"""Key of `TASK`."""
 CHAT_KEY = "86313a49dbf9f50a141f1d8248a1950d"
-"""Of OpenAI's `gpt-6-luna` through chat, in packs."""
+"""Key of OpenAI's `gpt-6-luna` through chat, in packs."""
 
 
 def replaying(**judge: Any) -> Settings:

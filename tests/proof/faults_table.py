@@ -22,7 +22,7 @@ class End(Struct, frozen=True, kw_only=True):
 
     exit_code: int
     says: str
-    """In lower case, in warnings or details."""
+    """Words that warnings or details contain, in lower case."""
     cause: str = "provider"
     lost: tuple[int, int] = (1, PACK)
     """Minimum and maximum number of unjudged candidates."""

@@ -61,7 +61,7 @@ class ExpectedMemory(Struct, frozen=True):
     layer: Layer
     kind: Kind
     words: str
-    """Without reasons; for generated texts: all words."""
+    """The words without reasons; for generated texts, all words."""
     key: str = ""
     status: MemoryStatus = MemoryStatus.ACTIVE
     scope: MemoryScope = MemoryScope.REPOSITORY

@@ -40,7 +40,7 @@ class JudgedTree(Struct):
     settings: Settings
     sound: bytes
     truth: dict[str, Scores]
-    """By task."""
+    """True scores, by task."""
     trust: bytes = b""
 
     @property

@@ -38,7 +38,8 @@ from xscore.records.calls import Stage
 from xscore.records.turn import Scope
 
 DEADLINE_TURNS = 7
-"""In how many turns a deadline is looked at. A busy machine holds up a call of some of them."""
+"""Number of turns in which a deadline is looked at. A busy machine holds up a call of some of
+them."""
 
 
 def test_no_fault_goes_without_a_row() -> None:

@@ -52,7 +52,7 @@ WIPED = (Layer.PROJECT, Layer.GOVERNANCE, Layer.USER, Layer.SESSION)
 SAID = (Kind.DECISION, Kind.CONVENTION, Kind.TECH_STACK)
 USERS = (Kind.PREFERENCE, Kind.CONVENTION)
 CUTS = st.sampled_from([0, 0, 0, 0, 3, 9, 25, 60, 150])
-"""At which step a write's process is killed; 0: never."""
+"""Step at which a write's process is killed; 0: never."""
 NTH = st.integers(0, 30)
 """Which of the possible memories."""
 

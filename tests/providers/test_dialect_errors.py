@@ -256,7 +256,7 @@ def test_a_message_never_repeats_the_prompt(prompt: str, before: str, start: int
 
 
 KEY = "sk-sk-test-0123456789"
-"""Its beginning repeats itself."""
+"""A key whose beginning repeats itself."""
 PARTS = st.sampled_from(
     [
         KEY,

@@ -128,7 +128,7 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 RATED_WIRES = (DecisionWire.DECISIONS, DecisionWire.SYSTEM_ONE)
-"""As the page shows their answers on levels, in its order."""
+"""Wires whose answers on levels the page shows, in its order."""
 FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 
 

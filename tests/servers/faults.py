@@ -19,7 +19,7 @@ class Fault(StrEnum):
     """The fault."""
 
     RATE_LIMITED = "429"
-    """With Retry-After if `retry_after_s` is given."""
+    """A 429, with Retry-After if `retry_after_s` is given."""
     QUOTA = "insufficient_quota"
     SPEND_LIMIT = "project_spend_limit_exceeded"
     PAYMENT = "402"

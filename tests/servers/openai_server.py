@@ -25,7 +25,7 @@ class OpenAIServer(LoopbackServer):
     error_in_200: ClassVar[dict[str, Any]] = {
         "error": {"code": 429, "message": "Provider returned error"}
     }
-    """As OpenRouter puts it."""
+    """An error in a success, as OpenRouter puts it."""
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]] = {
         Fault.RATE_LIMITED: (429, "Rate limit reached.", "rate_limit_exceeded"),
         Fault.QUOTA: (429, "You exceeded your current quota.", "insufficient_quota"),
@@ -51,7 +51,7 @@ class OpenAIServer(LoopbackServer):
     def __init__(self, *, errors_in_a_list: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
         self.errors_in_a_list = errors_in_a_list
-        """As Google's endpoint answers them."""
+        """Whether errors come in a list, as from Google's endpoint."""
         self.output_tokens: Callable[[int], object] = lambda counted: counted
         """What the usage says of this many tokens."""
         self.prefixes = PrefixCache()

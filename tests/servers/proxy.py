@@ -25,7 +25,7 @@ class ForwardProxy(ThreadedServer):
         """Requests received: `CONNECT name:port` or `POST http://name/path`."""
         self.authorizations: set[str] = set()
         self.heads: list[str] = []
-        """Of all requests, as they came."""
+        """Heads of all requests, as they came."""
 
     @property
     def url(self) -> str:

@@ -7,7 +7,7 @@ import xscore
 
 WRITES = re.compile(r"\b(UPDATE|INSERT INTO|DELETE FROM)\s+(\w+\.)?memory_row\b")
 TAKES_OVER = "indexer/takeover.py"
-"""It copies the rows of a sibling's index, by SQL over two databases."""
+"""The module that copies the rows of a sibling's index, by SQL over two databases."""
 
 
 def test_only_the_store_writes_the_table_of_memories() -> None:

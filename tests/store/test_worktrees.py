@@ -26,7 +26,7 @@ from xscore.store.turns import TurnStart, begin_turn, count_use, latest_turn_id
 from xscore.store.worktrees import NOWHERE, enter_worktree, worktree_number
 
 COUNT = "SELECT count(*) FROM memory_row"
-"""Of all worktrees."""
+"""SQL that counts the memories of all worktrees."""
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ class Lease:
         return len(marks) > len(dead)
 
     def _is_alive(self, name: str, mark: RunnerMark) -> bool:
-        # Of this very process, which does not hold it any more: closed without a `release`.
+        # The mark is this very process's, which no longer holds it: closed without a `release`.
         if (mark.pid, mark.place) == (self._pid, self._place) and name not in _HELD:
             return False
         return mark.lives(now=self._clock())

@@ -356,7 +356,7 @@ def _refuse_unindexed(connection: Connection) -> None:
             "nothing is indexed here yet, so it is not known which judgments are still of use",
             hint="Run `xscore index` first.",
         )
-    # Of a first run that was stopped, or since the store was migrated.
+    # Files may be left by a first run that was stopped, or since the store was migrated.
     if files_left(connection):
         raise UsageError(
             "the index is still being built, so it is not yet known which judgments are of use",

@@ -265,7 +265,7 @@ def _one_line_entry(memory: Selected, width: int | None) -> str:
         if memory.kind in PRODUCT_CODE_KINDS:
             name = _without_owner(name, width - len(f"{score}  {place}  "))
     line = f"{score}  {place}  {name}"
-    # Of what was added, and where nothing was chosen, another line says what the mark means.
+    # For what was added, and where nothing was chosen, another line says what the mark means.
     if memory.placed_by == PlacedBy.MIN_KEEP:
         line += _below(memory)
     if memory.is_stale:

@@ -120,7 +120,7 @@ def _print_slices(path: str, flags: Flags) -> int:
     if file:
         slices = tuple(slice_ for slice_ in slices if file in slice_.files)
     body: dict[str, Any] = {"slices": []}
-    # Of one slice the files are what was asked for.
+    # If one slice was asked for, its files are the answer.
     shows_files = bool(file) or flags.terminal.verbose
     lines: list[str] = []
     for slice_ in slices:

@@ -37,8 +37,8 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
 
     @property
     def period(self) -> tuple[float, float] | None:
-        """From when until when (excluded) the asked turns began; None: at any time, which need not
-        be valid."""
+        """Start and end (excluded) of the period in which the turns began; None: any time,
+        which need not be valid."""
         if self.since is None and self.until is None:
             return None
         return self.since or 0.0, LATEST_TIMESTAMP if self.until is None else self.until
@@ -66,12 +66,12 @@ class LedgerTurn(Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """Empty: the turn has not finished."""
+        """The command that asked; empty if the turn has not finished."""
         return self.figures.command if self.figures else ""
 
     @property
     def judge(self) -> str:
-        """Empty: the turn has not finished."""
+        """The judge of the turn; empty if it has not finished."""
         return self.figures.judge if self.figures else ""
 
 

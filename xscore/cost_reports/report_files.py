@@ -237,7 +237,7 @@ def escape_markdown(text: str) -> str:
     if len(shown) > _LONGEST:
         shown = shown[:_LONGEST] + "…"
     parted = _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown)
-    # As HTML only after the escapes, which would take its `&`, `#` and `;` apart.
+    # The HTML comes only after the escapes, which would take its `&`, `#` and `;` apart.
     return _ACTIVE.sub(r"\\\g<0>", parted).replace(_NO_WIDTH, _NO_WIDTH_IN_HTML)
 
 

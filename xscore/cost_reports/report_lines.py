@@ -241,7 +241,7 @@ _COLUMNS = {
         *_FACTS_OF_TURN,
         *_FIGURES,
         *map(_seconds, Latency.__struct_fields__),
-        # For people alone: what programs have as several figures.
+        # Columns for people alone, which programs have as several figures.
         _count("from_cache", _served_from_cache),
         _count("near", lambda line: line.near),
         Column(

@@ -110,7 +110,7 @@ def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
 def _timing(
     of: str, stage: str, kind: str, samples: Sequence[float], in_a_second: float
 ) -> Timing:
-    """samples: in order."""
+    """samples: in ascending order."""
     return Timing(
         of=of,
         stage=stage,

@@ -36,7 +36,7 @@ class ClassNameIndex(NameIndex):
         classes = [row for row in self._named(last) if self._is_class(row)]
         of_this_file = _endings_of(name, [row for row in classes if row.path == path])
         if of_this_file:
-            # Of several, it is unknown which one is meant.
+            # If there are several, it is unknown which one is meant.
             names = {row.plain for row in of_this_file}
             return of_this_file[0] if len(names) == 1 else None
         if self._has_packages(path):

@@ -53,7 +53,7 @@ class ReceiverIndex(VariableIndex):
 
     def _reached(self, name: str, chain: str, path: str, count: int = -1) -> EntityRow | None:
         held = self._in_file(path).get(f"{chain}.{name}")
-        # Of an object, which is not a class.
+        # A member of an object, which is not a class.
         if held is not None and self._in_file(path).get(chain) is None:
             return held
         value = self._value_of(chain, path)
@@ -128,7 +128,7 @@ class ReceiverIndex(VariableIndex):
         followed = self._followed
         key = (chain, path)
         if key not in followed:
-            # Not noted as unknown: from a place less deep it may be found.
+            # It is not noted as unknown: from a place less deep it may be found.
             if self._depth >= MAX_FOLLOWED:
                 return None
             followed[key] = None  # a chain that leads to itself

@@ -97,7 +97,7 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
 
     @property
     def host(self) -> str:
-        """Where it is asked; `-` for words."""
+        """The host that is asked; `-` for words."""
         return self.identity.host
 
     @property

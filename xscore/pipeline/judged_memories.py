@@ -63,7 +63,8 @@ async def judging_priors(
     # A thread has worked them out already, to tell what a follow-up judges first.
     words = pool.thread.priors if pool.thread else {}
     if not words:
-        # Of the whole pool: the score of a memory is the same in every scope of a question.
+        # Computed over the whole pool: the score of a memory is the same in every scope of a
+        # question.
         everything = pool.all_candidates
         words = lexical_priors(
             turn, everything, judge.store.term_vectors, purposes=judge.store.purposes

@@ -113,7 +113,7 @@ def estimate_prepared(
         answering = answer_estimate(parts.answerer, parts.settings)
     final = None
     if parts.has_final_round:
-        # Where settings name a model.
+        # Imported only where settings name a model.
         from xscore.pipeline.final_round import estimate_final_round
 
         final = estimate_final_round(parts, prepared)

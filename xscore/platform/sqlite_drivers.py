@@ -130,7 +130,8 @@ def _translating_connection(driver: Any) -> Any:
             except failures as error:
                 connection = arguments[0].connection
                 place = getattr(connection, "place", None)
-                # Or the statement waits at the row that failed, and its database stays locked.
+                # Otherwise the statement waits at the row that failed, and its database stays
+                # locked.
                 arguments[0].close()
                 if _is_unusable(error):
                     # What this statement misses may have gone in a migration by a newer xscore,

@@ -244,7 +244,8 @@ class HostConnection:
         self._route = route_to(self.base_url)
         self.caught = (*self.caught, ClientError)
         ssl = trusted_ssl_context() if self._route.is_encrypted else False
-        # Not the session's: aiohttp sends those to a proxy too, the key as `Proxy-Authorization`.
+        # These are not the session's: aiohttp sends those to a proxy too, the key as
+        # `Proxy-Authorization`.
         self._own_headers = {**HEADERS, **self.headers()}
         self._session = ClientSession(
             connector=TCPConnector(limit=0, ssl=ssl),

@@ -165,7 +165,7 @@ class LocalRates:
 
     @property
     def in_force(self) -> RateLimits:
-        """For each kind the lowest limit known."""
+        """The lowest known limit of each kind."""
         lowest: list[int | None] = []
         for pair in zip(self._own, self._stated, strict=True):
             limits = [limit for limit in pair if limit is not None]

@@ -415,7 +415,7 @@ def retry_after_s(error: Exception) -> float | None:
         wait = parsedate_to_datetime(headers.get("retry-after", "")) - parsedate_to_datetime(
             headers.get("date", "")
         )
-    # Of no date, of one without a zone, of a year or zone of 20 digits.
+    # There is no date, it has no zone, or its year or zone has 20 digits.
     except (ValueError, TypeError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())

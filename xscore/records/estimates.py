@@ -113,7 +113,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> int:
-        """Of all stages."""
+        """Calls of all stages."""
         calls = self.judge.calls
         if self.final is not None:
             calls += self.final.calls

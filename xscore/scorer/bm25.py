@@ -103,7 +103,7 @@ PLAIN_NAME, PLAIN_PATH = 3, 2
 """How often a term of the name and of the path counts in it."""
 HALF = 0.68
 HALF_BY_ASKED = 0.3
-"""Exponents of half: the idf of all the task's words to this power, times that of a rare word
+"""Exponent of half: the idf of all the task's words to this power, times that of a rare word
 to the rest. Small pools, whose idf is small, are measured like large ones."""
 HALF_BY_STRANGE = 0.5
 """Half grows by e to the power of this times the square of the share of the task that the pool has

@@ -57,7 +57,7 @@ class CopiedStore(Struct, frozen=True, dict=True):
 
     @property
     def copies(self) -> list[Path]:
-        """Its copy, present or not, and the others."""
+        """The copy of this store, present or not, and the others."""
         return [self.copy_path, *self.other_copies]
 
     @property

@@ -97,7 +97,7 @@ class WithoutExchanges(Struct, frozen=True):
 
     @property
     def parameters(self) -> tuple[str, str]:
-        """Its parameters."""
+        """The parameters of the condition."""
         return self.thread or "\0", json.dumps(sorted(self.keys))
 
 

@@ -22,7 +22,7 @@ class JoinedRepositories:
         self._opened: list[OtherRepository] = []
 
     def __iter__(self) -> "Iterator[OtherRepository]":
-        # Of a copy: whoever walks them may close one of them.
+        # Walks a copy: the caller may close one of them meanwhile.
         return iter(tuple(self._opened))
 
     def __len__(self) -> int:

@@ -144,7 +144,8 @@ def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") 
     """Return the ids of the blocks of module-level code that define a value, in one file or in
     any."""
     likely: list[str] = []
-    # By their term vectors first: the texts of all blocks would have to be decompressed.
+    # Searched by their term vectors first: the texts of all blocks would have to be
+    # decompressed.
     for _, term in split_word(name)[-1:]:
         for id_, terms in connection.execute(_LIKELY_BLOCKS, (term.to_bytes(4, "little"),)):
             for entry_term, _, fields in TERM_ENTRY.iter_unpack(terms):

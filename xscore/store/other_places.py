@@ -90,7 +90,7 @@ def name_of_root(root: RepositoryRoot, user_data_dir: Path) -> str:
 def followed_root(repository: str, user_data_dir: Path) -> RepositoryRoot:
     """Return where the team's memories of a repository without a clone here are kept."""
     folder = user_data_dir / FOLLOWED_DIR / quote(repository, safe="")
-    # Not by `find_root`: the folder may lie within a repository, such as one of dotfiles.
+    # `find_root` is not used: the folder may lie within a repository, such as one of dotfiles.
     return RepositoryRoot(folder, None, folder / STORE_DIR)
 
 

@@ -146,7 +146,8 @@ def _tree() -> tuple[_Branch, ...]:
     literals = sorted(_all_literals(), key=lambda literal: len(literal.text))
     for literal in literals:
         needs = {shape.needs for shape in literal.shapes}
-        # Where one of its shapes needs nothing, or a name is found by it, it has to be searched.
+        # A literal has to be searched if one of its shapes needs nothing, or a name is found by
+        # it.
         need = ""
         if len(needs) == 1 and not literal.names:
             need = needs.pop()

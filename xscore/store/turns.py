@@ -145,7 +145,7 @@ def begin_turn(
         connection.execute(
             f"INSERT INTO turn ({columns}, worktree) VALUES ({values}, {_WORKTREE_NAME})", row
         )
-        # Not the user's own work: neither the session nor the latest turn moves on.
+        # It is not the user's own work: neither the session nor the latest turn moves on.
         if start.command == BACKGROUND:
             return identifier
         if turn.continues:

@@ -21,7 +21,7 @@ from tests.waiting import rows, wait_until
 ENDED_WITHIN_S = 10.0
 """A second is promised; a busy machine may take ten. Whatever holds the process takes longer."""
 PATIENCE_S = 30.0
-"""In `make test`, where only a process that does not end fails."""
+"""How long `make test` waits, where only a process that does not end fails."""
 HOLDS_THE_INTERPRETER = """
 import pathlib, re, threading, time
 

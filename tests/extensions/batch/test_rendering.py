@@ -66,7 +66,7 @@ class PlannedJob(Struct):
     host: BatchHost
     job: BatchJob
     live: dict[str, list[Request]]
-    """By task: what the live judge would send first, with the job's ids."""
+    """Task -> what the live judge would send first, with the job's ids."""
 
     def fill(self, limits: BatchLimits = WIDE) -> tuple[BatchInput, list[bytes]]:
         """Fill one batch with planned requests."""

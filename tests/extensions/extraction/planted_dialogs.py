@@ -26,7 +26,7 @@ class Planted(Struct, frozen=True):
     turns: tuple[Turn, ...]
     kind: str
     text: str
-    """As a model puts it."""
+    """The text as a model puts it."""
     quote: str
     is_trap: bool = False
 

@@ -23,7 +23,7 @@ class ServerProcess(Protocol):
     """A server that can be killed and restarted on its data."""
 
     url: str
-    """As in `shared.url`, without a password."""
+    """URL as in `shared.url`, without a password."""
 
     def start(self) -> None:
         """Return once it answers."""

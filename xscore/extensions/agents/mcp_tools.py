@@ -112,7 +112,7 @@ _CONTEXT = Tool(
     ),
     arguments=ContextArguments,
     is_long=True,
-    # Else Claude Code shows only the name, and most sessions never load the rest.
+    # Otherwise Claude Code shows only the name, and most sessions never load the rest.
     meta={"anthropic/alwaysLoad": True},
 )
 _EXPLAIN = Tool(

@@ -100,7 +100,7 @@ def at_subagent_start(call: HookCall) -> str:
 
         with Store.open_with(call.root, call.settings, create=False) as store:
             texts = [_recap(call, store), render_again(store, _session_brief(call))]
-            # Not `add`: what the session was told, a sub-agent has not seen.
+            # `add` is not used: what the session was told, a sub-agent has not seen.
             call.say("\n".join(filter(None, texts)))
     return ""
 

@@ -193,7 +193,7 @@ def _note(action: FailedAction, call: ToolCall, *, kind: str, only_reads: bool) 
             action.fixed = f"it succeeded after {', '.join(action.steps)}"
     elif call.command and not only_reads and not action.path:
         action.changed = True
-        # Of a command only its kind: the rest may hold a secret.
+        # Only the kind of a command is kept: the rest may hold a secret.
         action.add_step(f"`{kind}`" if kind else "")
         if action.is_usage and kind == action.kind and not action.fixed:
             # Loads what redacts, once for a failure.

@@ -73,7 +73,7 @@ def watch(once: bool, flags: Flags) -> None:
     flags.terminal.notes(loaded.warnings)
     with opened_store(flags, make=not lease, settings=loaded.settings) as store:
         held = BackgroundLease(store.connection, name=lease, watches=follows)
-        # Or the store is gone by now.
+        # The store may be gone by now.
         if not store.store_id or not _take(held, store, flags, waits=follows):
             return
         work = BackgroundWork(store.root, store.store_id, loaded, held)

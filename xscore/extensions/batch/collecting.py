@@ -217,7 +217,8 @@ class ResultCollector:
         # Nothing came, and the vendor does not say how many it ran.
         if rest and not fetched.met and not seen.requests:
             unread = len(rest)
-        # As many as the vendor says it completed, or as lines were damaged, beyond what was read.
+        # Lines are unread if the vendor says that it completed more than was read, or if they
+        # were damaged.
         else:
             unread = min(len(rest), max(seen.done - len(fetched.completed), fetched.unreadable))
         self._close(batch, rest, unread, may_give_up=bool(fetched.completed))

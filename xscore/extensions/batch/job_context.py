@@ -264,7 +264,7 @@ class JobContext(Struct, frozen=True, kw_only=True):
 
     @property
     def connection(self) -> Connection:
-        """For reading; writes go through `transaction`."""
+        """Connection for reading; writes go through `transaction`."""
         return self.store.connection
 
     @contextmanager

@@ -40,7 +40,7 @@ LEAST_TIMEOUT_S = 30.0
 
 
 class ActorContext(Struct, frozen=True, kw_only=True):
-    """The same for every actor and the whole list."""
+    """What is the same for every actor and the whole list."""
 
     job: str
     spec: ModelSpec

@@ -132,7 +132,7 @@ def _start_ray(address: str) -> Any:
 
 def _stop_ray(ray: Any) -> None:
     """Stop the actors, and Ray if it was started here."""
-    # Of what it cannot tidy up once all of it is gone.
+    # Ray logs what it cannot tidy up once all of it is gone.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     ray.shutdown()
 

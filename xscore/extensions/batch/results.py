@@ -85,12 +85,12 @@ class RankedList(Struct, frozen=True):
 
     @property
     def coverage(self) -> Coverage:
-        """Of all questions."""
+        """Coverage of all questions."""
         return sum((line.coverage for line in self.lines), Coverage(0, 0, 0, 0, 0))
 
     @property
     def unjudged_by_cause(self) -> dict[str, int]:
-        """Of all questions."""
+        """Number of unjudged candidates of all questions, by cause."""
         causes = Counter[str]()
         for line in self.lines:
             causes.update(line.unjudged_by_cause)

@@ -153,7 +153,7 @@ def history_figures(history: CommitHistory, changed: Iterable[str]) -> HistoryFi
     counts: dict[str, int] = {}
     lately: dict[str, int] = {}
     last: dict[str, int] = {}
-    # Of each changed file: its commits, and those with each other file and folder.
+    # For each changed file: its commits, and those with each other file and folder.
     weight_of = dict.fromkeys(changed_paths, _Weight())
     pairs: dict[str, dict[str, _Weight]] = {path: {} for path in changed_paths}
     folders: dict[str, dict[str, _Weight]] = {path: {} for path in changed_paths}

@@ -78,7 +78,7 @@ class Effect(Struct, frozen=True, kw_only=True):
 
     @property
     def moved(self) -> float:
-        """By how much the payload raised its own score."""
+        """How much the payload raised its own score."""
         if self.score is None or self.twin_score is None:
             return 0.0
         return self.score - self.twin_score
@@ -97,7 +97,7 @@ class FamilyResult(Struct, frozen=True, kw_only=True):
 
     @property
     def obeyed(self) -> int:
-        """In how many places the payload raised its own score."""
+        """Number of places in which the payload raised its own score."""
         return sum(effect.moved >= MOVED_FROM for effect in self.effects)
 
 

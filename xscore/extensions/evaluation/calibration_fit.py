@@ -292,7 +292,7 @@ def fit_map(memories: Sequence[ScoredMemory]) -> ScoreMap:
     weights = [float(counts[score][0]) for score in scores]
     shares = [counts[score][1] / counts[score][0] for score in scores]
     fitted = pool_adjacent_violators(shares, weights)
-    # Of the scores that share a value, the first and the last are enough to draw it.
+    # The first and the last of the scores that share a value are enough to draw it.
     knots = [
         place
         for place in range(len(scores))

@@ -51,7 +51,7 @@ class SourceRepository(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Of its private repository: one for all worktrees of a repository."""
+        """Name of its private repository: one for all worktrees of a repository."""
         return digest("evaluation", os.fsencode(self.folders.common).hex())[:24]
 
 

@@ -245,7 +245,7 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
     for memory in draft.after.values():
         if memory.status is MemoryStatus.ACTIVE:
             active[_slot_of(memory)] = memory.id
-        # Of the user's own choices: no inference ever takes their place.
+        # A choice of the user's own: no inference ever takes its place.
         elif memory.key and memory.status is MemoryStatus.ARCHIVED and is_user_stated(memory):
             archived.add(_slot_of(memory))
     for noted in draft.of_scope("session"):

@@ -179,7 +179,7 @@ def promotions(
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
     """
     makers: dict[Choice, dict[str, Observation]] = {}
-    # Of two observations of one project the latest counts.
+    # If one project has two observations, the latest counts.
     for observation in sorted(observed, key=lambda latest: (latest.seen_at, latest.key)):
         makers.setdefault(_choice(observation), {})[observation.project] = observation
     promoted: dict[str, Promotion] = {}

@@ -66,7 +66,8 @@ def show(*, turn: str, opens: bool, output: Path | None, flags: Flags) -> None:
     terminal = flags.terminal
     is_piped = not (terminal.as_json or sys.stdout.isatty())
     if is_piped and output is None and not opens:
-        # As it is: the page escapes what a terminal would obey, and its policy hashes its bytes.
+        # Written as it is: the page escapes what a terminal would obey, and its policy hashes
+        # its bytes.
         write_bytes(text.encode())
         return
     path = write_page(turn_id, text, output)

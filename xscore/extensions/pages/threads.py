@@ -31,7 +31,7 @@ def thread_of(
     if receipt is not None:
         carried = {source.turn_id: source.memories for source in receipt.carried_over.under}
     turns: list[ThreadTurn] = []
-    # Of the latest turn before that left a receipt.
+    # Names that the latest turn before kept, if it left a receipt.
     names_before: dict[str, str] | None = None
     for listed in until_this[-TURNS_SHOWN - 1 :]:
         names = _kept_names(connection, listed.id)

@@ -225,7 +225,7 @@ def _erase_and_report(
     proof = None
     verify = flags.given["verify"]
     servers: tuple[ServerErasure, ...] = ()
-    # Of what an earlier call erased nothing is left to search for.
+    # If an earlier call has erased it, nothing is left to search for.
     has_turns = bool(turns) and have_content(store.connection, turns)
     if flags.dry_run:
         done = erasure.preview_erasure(

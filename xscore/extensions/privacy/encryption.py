@@ -183,7 +183,8 @@ def _exported(
             (value,) = connection.execute(f"PRAGMA main.{fact}").fetchone()
             connection.execute(f"PRAGMA target.{fact} = {int(value)}")
         connection.execute("DETACH target")
-        # Or the first process to open it would switch, by a journal that others take for foreign.
+        # Otherwise the first process to open it would switch, by a journal that others take for
+        # foreign.
         with closing(open_with_cipher(target, target_key)) as exported:
             exported.execute("PRAGMA journal_mode = WAL").fetchall()
         sync_to_disk(target)

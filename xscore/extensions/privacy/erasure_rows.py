@@ -128,7 +128,7 @@ def _erase_answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 
 def _erase_paths(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
-    """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as
+    """Keep only the paths that a turn asked about, once its answer is gone; ids stay, as
     tombstones do."""
     query = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
     of_turns = (json.dumps(list(turns)),)

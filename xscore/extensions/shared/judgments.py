@@ -209,7 +209,7 @@ class SharedJudgmentStore:
                 await asyncio.sleep(GATHER_S)
                 await self.link.wait_until_back()
                 await self.flush()
-        # Not required: it is asked no more, and a warning says what is left.
+        # A server that is not required is asked no more, and a warning says what is left.
         except SharedUnavailable as error:
             self._failure = error if self.link.require else None
 

@@ -199,7 +199,7 @@ def _read(url: str) -> dict[str, Any]:
             f"shared.url ({displayed_url(url)}) cannot be read", hint=_SIGNS
         ) from None
     if not is_this_machine(str(terms.get("host", ""))):
-        # Not left to PGSSLMODE, which a project's files may have set.
+        # This is not left to PGSSLMODE, which a project's files may have set.
         terms.setdefault("sslmode", SAFE_MODES[0])
         terms.setdefault("sslrootcert", "system")
     terms["client_encoding"] = "utf8"

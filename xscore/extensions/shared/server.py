@@ -108,7 +108,7 @@ def parse_server_url(url: str, *, setting: str = "shared.url") -> SplitResult:
             and parts.port != 0
             and "@" not in parts.path + parts.query + parts.fragment
         )
-    # Of a port or an address; a password with an unescaped character may be there.
+    # The port or the address is invalid; a password with an unescaped character may be there.
     except ValueError:
         is_whole = False
     if not is_whole or parts.scheme not in REDIS | POSTGRES:

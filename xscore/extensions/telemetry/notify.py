@@ -191,7 +191,7 @@ async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
     def work() -> None:
         try:
             problem = send(spans)
-        # Of an exporter: variables, hosts.
+        # Exporters raise these for variables and hosts.
         except (OSError, RuntimeError, TypeError, ValueError) as failed:
             problem = str(failed)
         with suppress(RuntimeError):  # the loop is closed: no one is waiting

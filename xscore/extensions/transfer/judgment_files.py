@@ -237,7 +237,7 @@ def import_judgments(
                 group, key=lambda row: (row.turn_key, row.judge, row.draw)
             ):
                 judgments = list(of_turn)
-                # Of two with one content the first counts.
+                # If two have one content, the first counts.
                 first = {row.hash: row for row in reversed(judgments)}
                 stored = read_judgments(connection, names, first)
                 fresh = [row for content, row in first.items() if content not in stored]

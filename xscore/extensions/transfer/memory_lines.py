@@ -178,7 +178,7 @@ def _import_memory(
         return
     details = MemoryDetails(**asdict(line.details))
     was_stated = line.source is MemorySource.EXPLICIT and line.kind not in _EVENTS
-    # Of a team's memory that was exported: here no server keeps it up to date.
+    # A team's memory that was exported: here no server keeps it up to date.
     is_of_team = details.imported_from == TEAM_ORIGIN
     if is_of_team or (was_stated and not details.imported_from):
         details = replace(details, imported_from=STATED_ELSEWHERE)

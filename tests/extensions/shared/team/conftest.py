@@ -34,7 +34,7 @@ class TeamDatabase(Struct, frozen=True):
 
     admin_url: str
     suffix: str
-    """Of the logins, which are the whole server's."""
+    """Suffix of the logins, which are the whole server's."""
 
     def login(self, member: str) -> str:
         """Return a member's login."""

@@ -48,7 +48,7 @@ from xscore.store.store import Store
 
 KEY = bytes(range(1, 33)).hex()
 PROCESSES = 4
-"""Of members: two cores have no use for more."""
+"""Number of members' processes: two cores have no use for more."""
 REPLACED = "replaced"
 
 

@@ -53,9 +53,9 @@ class StormPlan(Struct, frozen=True, kw_only=True):
     repositories: tuple[str, ...]
     home: str
     urls: dict[str, str]
-    """Of the server of memories, by login."""
+    """URLs of the server of memories, by login."""
     hot_urls: dict[str, str]
-    """Of the server of judgments, by login."""
+    """URLs of the server of judgments, by login."""
     judge_url: str
     key: str
     seed: int

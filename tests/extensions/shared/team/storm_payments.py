@@ -61,7 +61,7 @@ class StormFaults(Struct, frozen=True, kw_only=True):
     """When the server of judgments was not to be had."""
 
     away: tuple[tuple[float, float], ...]
-    """From and until, in Unix seconds."""
+    """Start and end of each outage, in Unix seconds."""
     emptied_at: tuple[float, ...]
     """When it was replaced by an empty one."""
 

@@ -50,7 +50,7 @@ def note_observed(
     for memory in draft.of_scope("project"):
         if memory.is_shown_by_files:
             noted.append(memory)
-        # By a person, or inferred from something else: a file takes the place of neither.
+        # Noted by a person, or inferred from something else: a file takes the place of neither.
         elif memory.key and memory.status is not MemoryStatus.SUPERSEDED:
             taken.add(topic_of_key(memory.key))
     current = set[str]()

@@ -47,7 +47,7 @@ class SourceLine(Struct, frozen=True, array_like=True):
 
     @property
     def place(self) -> str:
-        """As a citation names it."""
+        """The place as a citation names it."""
         if self.line:
             return f"{self.path}:{self.line}"
         return self.path

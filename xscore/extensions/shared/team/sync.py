@@ -180,7 +180,7 @@ def begin_sync(
         by=membership.by,
         epoch=membership.epoch,
         version=membership.version,
-        # Of kinds that were not pulled before, everything is new.
+        # Everything is new of kinds that were not pulled before.
         pulls_all=pulls_all or membership.kinds != settings.kinds,
         is_first=not membership.synced_at,
         outgoing=outgoing,
