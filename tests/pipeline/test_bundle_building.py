@@ -15,6 +15,7 @@ from xscore.platform import database
 from xscore.platform.git import run_git
 from xscore.prompts.bundle_parts import BundleEntry
 from xscore.records.memory import (
+    TEAM_ORIGIN,
     Edge,
     Kind,
     Layer,
@@ -35,6 +36,7 @@ NOW = 1_800_000_000.0
 AUTHORITY = {str(layer): share for layer, share in BundleSettings().authority.items()}
 WANTED = "quokka"
 """The judge finds every memory with this word relevant."""
+GOV = Layer.GOVERNANCE
 
 
 def said(
@@ -142,6 +144,31 @@ async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer
     assert f"resolved with [{usual.id}]" in answer.bundle
     once = without_conflicts(entries(usual, in_project), authority=AUTHORITY, now=NOW)
     assert comparable_texts(once) == {}, "what is settled is not merged with a third"
+
+
+async def test_a_decision_that_another_settles_is_not_among_the_latest(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """It would be listed as if it held, too; one that is said twice is listed once."""
+    ours = said(f"Use Prisma for the ORM ({WANTED})", kind=Kind.DECISION, key="orm", layer=GOV)
+    theirs = replace(
+        said(
+            f"Use Drizzle for the ORM ({WANTED})",
+            kind=Kind.DECISION,
+            key="orm@3fa2b81c",
+            layer=GOV,
+        ),
+        source=MemorySource.IMPORT,
+        details=MemoryDetails(imported_from=TEAM_ORIGIN, author="Ada"),
+    )
+    again = [
+        said(f"Invoices are signed ({WANTED})", kind=Kind.DECISION, layer=GOV, ordinal=number)
+        for number in range(2)
+    ]
+    answer = await context(shop, server, [ours, theirs, *again])
+    assert answer.bundle is not None
+    _, _, latest = answer.bundle.partition("Latest decisions:")
+    assert latest.count("ORM") == latest.count("Invoices") == 1
 
 
 async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) -> None:

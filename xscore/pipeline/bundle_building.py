@@ -90,7 +90,9 @@ def build_bundle(
         max_tokens=budget,
         settings=replace(settings, ceilings=dict(prepared.routing.plan.ceilings)),
         now=now,
-        extras=_with_selection(extras, prepared.turn.task, ranking, memories, reasons, now=now),
+        extras=_with_selection(
+            extras, prepared.turn.task, ranking, memories, reasons, entries=entries, now=now
+        ),
     )
     lost = len(bundle.left_out)
     if not lost:
@@ -120,10 +122,14 @@ def _with_selection(
     memories: Mapping[str, Memory],
     reasons: Mapping[str, str],
     *,
+    entries: Sequence[BundleEntry],
     now: float,
 ) -> BundleExtras:
     """Add the task, how it was ranked, and what came near without a place."""
     selection = ranking.selection
+    # What another memory settles, or says in the same words, is not listed as if it held, too.
+    said_by_others = {id_ for entry in entries for id_ in entry.others}
+    own_memories = {id_: memories[id_] for id_ in memories.keys() - said_by_others}
     remark, nearest = "", 0
     if ranking.by_words:
         remark = RANKED_BY_WORDS
@@ -135,7 +141,7 @@ def _with_selection(
         remark=remark,
         near=_near(selection, memories, reasons, nearest=nearest),
         failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
-        decisions=_passed(selection, memories, Kind.DECISION, now=now),
+        decisions=_passed(selection, own_memories, Kind.DECISION, now=now),
     )
 
 

@@ -18,6 +18,7 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.git import git_user
 from xscore.platform.git_folder import working_branch
+from xscore.platform.text import one_line
 from xscore.records.memory import (
     NOTHING_STATED,
     Citation,
@@ -224,13 +225,20 @@ def update_memory(
     citations: replace its citations; None leaves them, an empty list removes them.
     A different key makes a new memory that supersedes the old one; removing the key keeps the
     memory, but a preference needs one.
-    Raises NothingMatched, and UsageError for indexed memories.
+    Raises NothingMatched, and UsageError for indexed memories and those of colleagues.
     """
     stored = memory_by_id(store, memory_id)
     if stored.source is MemorySource.INDEX:
         raise UsageError(
             f"{memory_id} comes from {stored.path}",
             hint="Edit the file; the next index run updates it.",
+        )
+    if stored.is_from_team:
+        # It would say in the colleague's name what they never said, until their next change.
+        author = one_line(stored.details.author) or "a member"
+        raise UsageError(
+            f"{memory_id} was stated by {author} of the team",
+            hint="State your own with `xscore memory add`, or erase it here.",
         )
     cited = None if citations is None else tuple(citations)
     _refuse_citing(stored.layer, cited)

@@ -1,11 +1,13 @@
 """What members state about a repository reaches the others, with author, evidence and conflicts."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests.extensions.shared.team.conftest import OTHER_KEY, NewMember, TeamDatabase
 from tests.statements import decide, say
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.pipeline.contradictions import resolve_conflicts
+from xscore.platform.errors import UsageError
 from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, Secret
 from xscore.store.citing import parse_citation
@@ -178,6 +180,18 @@ def test_personal_data_that_a_member_keeps_does_not_leave(member: NewMember) -> 
     bob.sync()
     (arrived,) = bob.texts()
     assert "about refunds" in arrived and "jane.doe@" not in arrived
+
+
+def test_what_a_colleague_stated_is_not_changed_here(member: NewMember) -> None:
+    """It would be said in their name, and be undone by their next change."""
+    ann, bob = member("ann"), member("bob")
+    decide(ann.store, "Discounts are rounded up")
+    ann.sync()
+    bob.sync()
+    (identifier,) = of_team(bob.store)
+    with pytest.raises(UsageError, match="Ann"):
+        update_memory(bob.store, identifier, MemoryChange(text="Discounts are rounded down"))
+    assert bob.texts() == {"Discounts are rounded up": "Ann"}
 
 
 def test_pulling_all_again_changes_only_what_differs(member: NewMember) -> None:
