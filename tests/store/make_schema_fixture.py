@@ -56,6 +56,7 @@ NOW = 1_790_000_000.0
 JOB, PLAN, CONTEXT, PIECES = "b_job", "{}", "{}", "[]"
 BY_HAND = {
     "vec": ["('{memory}', 'openai/small', x'00', x'')"],
+    "vector_copy": ["('{memory}', 'openai/small', 'Qdrant in /q', 1, 0)"],
     "untrusted_score": [],
     "runner": ["('r_gone', 1, 'elsewhere', 1.0)"],
     "claim": ["(1, 'c_gone', 'r_gone')"],

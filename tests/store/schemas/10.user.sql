@@ -1,0 +1,17 @@
+INSERT INTO meta (key, value) VALUES ('stated_copy', '1 1');
+INSERT INTO meta (key, value) VALUES ('store_id', '0fe6662ff7fef561b96c69d52e377878');
+INSERT INTO worktree (number, name) VALUES (1, '');
+INSERT INTO memory_row (number, id, version, layer, kind, scope, status, origin, place, path, entity, start_line, end_line, language, updated_at, importance, confidence, thread, name_crc, overrides, key, evidence_count, source, superseded_by, created_at, accessed_at, access_count, title, attrs, card, text, terms) VALUES (1, 'm_1faffd1b87a8b459498c', 0, 'user', 'preference', 'global', 'active', 'stated', '', '', 'user indent', 0, 0, '', 1790000000.0, 0.5, 1.0, '', 0, 0, 'indent', 1, 'explicit', '', 1790000000.0, 0.0, 0, 'four spaces', '{}', '', 'four spaces', X'7D66C19001203AD262A4012049D6938D00018EAC75EE0001');
+INSERT INTO memory_view (memory, view, worktree, hash, tokens) VALUES (1, 'whole', 0, '326aa1ed15cb5e4e063eff4baa384ca4', 3);
+INSERT INTO content (id, hash, memories) VALUES (1, '326aa1ed15cb5e4e063eff4baa384ca4', 1);
+INSERT INTO pack_slot (worktree, profile, memory_id, pack, position) VALUES (1, 'packs-1:2500x20', 'm_1faffd1b87a8b459498c', 'p_18a250fe1300fc4d', 0);
+INSERT INTO query (id, turn_key, judge, sample) VALUES (1, '7c7a7354037cfee815984a530aad52dc', '2f0fac362f392afde664fa2f9e5eeaf1', 0);
+INSERT INTO judgment (query_id, content_id, score, prior, pack, position, checksum) VALUES (1, 1, 0.5, 0.0, '', 0, 2683852527);
+INSERT INTO reason (query_id, content_id, text) VALUES (1, 1, 'shares user');
+INSERT INTO event (id, at, name, subject, payload) VALUES (1, 1790000000.0, 'memory.stored', 'm_1faffd1b87a8b459498c', '{"layer": "user", "kind": "preference", "source": "explicit"}');
+INSERT INTO project (id, seen_at) VALUES ('p_one', 1.0);
+INSERT INTO observation (project, key, kind, value, seen_at) VALUES ('p_one', 'indent', 'preference', 'spaces', 1.0);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence (name, seq) VALUES ('worktree', 1);
+INSERT INTO sqlite_sequence (name, seq) VALUES ('content', 2);
+INSERT INTO sqlite_sequence (name, seq) VALUES ('event', 1);
