@@ -26,7 +26,7 @@ from xscore.store import turn_history
 from xscore.store.checkpoints import list_checkpoints
 from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
-from xscore.store.vector_rows import read_sketches
+from xscore.store.sign_blocks import read_signs
 from xscore.store.working_session import load_session
 
 OLDER = [
@@ -123,16 +123,23 @@ def test_names_in_statements_are_found_again(path: Path) -> None:
         )
 
 
-def test_vectors_of_an_older_store_get_their_sketches(path: Path) -> None:
-    """A search by signs finds what was embedded before there were sketches."""
-    write_older_store(path, 8)
+@pytest.mark.parametrize("number", [8, 10])
+def test_vectors_of_an_older_store_get_their_signs(path: Path, number: int) -> None:
+    """A search by signs finds what was embedded before there were blocks of them, and blocks follow
+    what is removed."""
+    write_older_store(path, number)
     vector, text_hash = b"\x00\x3c\x00\xbc" * 32, "5f" * 16
     with closing(sqlite3.connect(path)) as older:
-        older.execute("INSERT INTO vec VALUES (?, 'small', ?)", (text_hash, vector))
+        older.execute(
+            "INSERT INTO vec (text_hash, embedder, data) VALUES (?, 'small', ?)",
+            (text_hash, vector),
+        )
         older.commit()
     with closing(connect_store(path)) as connection:
-        sketches = read_sketches(connection, "small", dimensions=64)
-    assert sketches == b"\x55" * 8 + b"\x5f" * 16
+        signs = read_signs(connection, "small", dimensions=64)
+        assert signs == b"\x55" * 8 + b"\x5f" * 16
+        connection.execute("DELETE FROM vec WHERE text_hash = ?", (text_hash,))
+        assert read_signs(connection, "small", dimensions=64) == b""
 
 
 def test_a_change_of_the_schema_has_a_number_and_a_step() -> None:

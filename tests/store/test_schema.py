@@ -47,7 +47,9 @@ def plan(store: Store, sql: str, *parameters: object) -> str:
         ("SELECT * FROM query WHERE turn_key = 'a' AND judge = 'b' AND sample = 0", "INDEX"),
         ("SELECT * FROM call WHERE turn_id = 't'", "call_by_turn"),
         ("SELECT * FROM mention WHERE name = 'f'", "mention_by_name"),
-        ("SELECT * FROM vec WHERE text_hash = 'm'", "PRIMARY KEY"),
+        ("SELECT * FROM vec WHERE text_hash = 'm'", "INDEX"),
+        ("SELECT * FROM vec WHERE embedder = 'e' AND text_hash > 'a'", "vec_by_embedder"),
+        ("DELETE FROM sign_block WHERE embedder = 'e' AND prefix = '0ab'", "INDEX"),
         ("SELECT * FROM reservation WHERE turn_id = 't'", "reservation_by_turn"),
     ],
 )

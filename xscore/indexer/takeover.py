@@ -158,8 +158,8 @@ _FROM_CLONE = {
     ),
     "vectors": (
         """
-        INSERT INTO main.vec (text_hash, embedder, data, sketch)
-          SELECT text_hash, embedder, data, sketch
+        INSERT INTO main.vec (text_hash, embedder, data)
+          SELECT text_hash, embedder, data
           FROM sibling.vec
         WHERE text_hash IN (SELECT hash FROM main.memory_view JOIN main.memory_row
           ON number = memory WHERE version IN (SELECT mine FROM temp.copied))

@@ -46,7 +46,7 @@ def _migrate(
 SCHEMA = database.Schema(
     Path(__file__).with_name("schema.sql"),
     application_id=0x78736372,
-    version=10,
+    version=11,
     migrate=_migrate,
 )
 """Schema of both kinds of store; the id is `xscr`. A change of the file is a step: see

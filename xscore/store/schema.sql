@@ -290,10 +290,45 @@ CREATE TABLE vec (                              -- vectors of paid embedders, by
     text_hash TEXT NOT NULL,
     embedder  TEXT NOT NULL,
     data      BLOB NOT NULL,                    -- float16, little-endian
-    sketch    BLOB NOT NULL DEFAULT x'',        -- the sign of each place, then the text hash (`vector_rows`)
-    PRIMARY KEY (text_hash, embedder)
+    PRIMARY KEY (text_hash, embedder)           -- not WITHOUT ROWID: looking up rows of 3 KB took five times as long
+);
+CREATE INDEX vec_by_embedder ON vec (embedder, text_hash);
+
+CREATE TABLE sign_block (                       -- signs of many vectors side by side (`sign_blocks`)
+    embedder   TEXT NOT NULL,
+    prefix     TEXT NOT NULL,                   -- the first three digits of the text hashes
+    dimensions INTEGER NOT NULL,
+    signs      BLOB NOT NULL,                   -- of each vector: a bit for each leading place, then the text hash
+    PRIMARY KEY (embedder, prefix, dimensions)
+);
+CREATE TRIGGER signs_of_new_vector AFTER INSERT ON vec
+BEGIN
+    DELETE FROM sign_block WHERE embedder = NEW.embedder AND prefix = substr(NEW.text_hash, 1, 3);
+END;
+CREATE TRIGGER signs_of_gone_vector AFTER DELETE ON vec
+BEGIN
+    DELETE FROM sign_block WHERE embedder = OLD.embedder AND prefix = substr(OLD.text_hash, 1, 3);
+END;
+
+CREATE TABLE complete_embedder (                -- embedders that have a vector of every text; maintained by triggers
+    embedder TEXT PRIMARY KEY
 ) WITHOUT ROWID;
-CREATE INDEX vec_by_embedder ON vec (embedder, text_hash, sketch);
+CREATE TRIGGER vectors_of_new_view AFTER INSERT ON memory_view WHEN NEW.view = 'whole'
+BEGIN
+    DELETE FROM complete_embedder;
+END;
+CREATE TRIGGER vectors_of_changed_view AFTER UPDATE ON memory_view WHEN NEW.view = 'whole'
+BEGIN
+    DELETE FROM complete_embedder;
+END;
+CREATE TRIGGER vectors_of_changed_status AFTER UPDATE OF status ON memory_row
+BEGIN
+    DELETE FROM complete_embedder;
+END;
+CREATE TRIGGER vectors_of_gone_vector AFTER DELETE ON vec
+BEGIN
+    DELETE FROM complete_embedder;
+END;
 
 CREATE TABLE vector_copy (                      -- vectors that a server of the user's searches (`vector_copies`)
     text_hash TEXT NOT NULL,

@@ -16,15 +16,9 @@ from xscore.platform import database
 from xscore.records.memory import Memory
 from xscore.settings import Settings
 from xscore.store import memory_writer
+from xscore.store.sign_blocks import HASH_BYTES, MOST_SIGNS, read_signs, sign_bits, signs_of
 from xscore.store.store import Store
-from xscore.store.vector_rows import (
-    HASH_BYTES,
-    ids_without_vector,
-    put_vectors,
-    read_sketches,
-    sign_bits,
-    sketch_of,
-)
+from xscore.store.vector_rows import ids_without_vector, note_complete_embedder, put_vectors
 
 EMBEDDER = "drawn"
 DIMENSIONS = 192
@@ -63,16 +57,18 @@ def fill(store: Store, rows: Rows) -> list[Memory]:
     return memories
 
 
-@given(st.integers(1, 200), st.integers(0, 1_000))
-def test_a_sketch_is_the_signs_and_the_text(dimensions: int, seed: int) -> None:
-    """Vectors of any length have a bit for each place, in whole words, and then their text hash."""
+@given(st.integers(1, 700), st.integers(0, 1_000))
+def test_the_signs_of_a_vector_and_its_text(dimensions: int, seed: int) -> None:
+    """Vectors of any length have a bit for each leading place, in whole words, then their text
+    hash."""
     row = np.random.default_rng(seed).normal(size=dimensions).astype("<f2")
     signs = sign_bits(row.tobytes())
     bits = np.unpackbits(np.frombuffer(signs, np.uint8))
+    leading = row[:MOST_SIGNS]
     assert len(bits) % 64 == 0
-    assert bits[-dimensions:].tolist() == (row < 0).astype(int).tolist()
-    assert not bits[:-dimensions].any()
-    assert sketch_of("ab" * HASH_BYTES, row.tobytes()) == signs + b"\xab" * HASH_BYTES
+    assert bits[-len(leading) :].tolist() == (leading < 0).astype(int).tolist()
+    assert not bits[: -len(leading)].any()
+    assert signs_of("ab" * HASH_BYTES, row.tobytes()) == signs + b"\xab" * HASH_BYTES
 
 
 @pytest.mark.usefixtures("by_signs")
@@ -110,17 +106,73 @@ async def test_texts_without_a_memory_in_the_pool_take_no_place(store: Store) ->
 
 
 @pytest.mark.usefixtures("by_signs")
-async def test_a_removed_vector_leaves_no_sketch(store: Store) -> None:
+async def test_a_removed_vector_leaves_no_signs(store: Store) -> None:
     """What was erased is found by no search, by signs or exact."""
     memories = fill(store, clustered(100))
     query = clustered(1)[0].astype(np.float32)
     nearest_one = next(iter(await cosines_of(store, query, 1)))
     text_hash = next(memory.text_hash for memory in memories if memory.id == nearest_one)
     store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_one,))
-    sketches = read_sketches(store.connection, EMBEDDER, dimensions=DIMENSIONS)
-    assert bytes.fromhex(text_hash) not in sketches
-    assert len(sketches) == 99 * (24 + HASH_BYTES)
+    assert signs_in_blocks(store, text_hash) == 0
+    signs = read_signs(store.connection, EMBEDDER, dimensions=DIMENSIONS)
+    assert bytes.fromhex(text_hash) not in signs
+    assert len(signs) == 99 * (24 + HASH_BYTES)
     assert nearest_one not in await cosines_of(store, query, 100)
+
+
+@pytest.mark.usefixtures("by_signs")
+async def test_a_new_vector_is_found_at_once(store: Store) -> None:
+    """Signs that were made before it came are made again, and only those of its block."""
+    rows = clustered(101)
+    fill(store, rows[:100])
+    await cosines_of(store, rows[0].astype(np.float32), 1)
+    blocks = {rowid for (rowid,) in store.connection.execute("SELECT rowid FROM sign_block")}
+    memory = function("late", text="def late(): return 'x'")
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [memory])
+        put_vectors(store.connection, EMBEDDER, [(memory, rows[100].tobytes())])
+    assert [*await cosines_of(store, rows[100].astype(np.float32), 1)] == [memory.id]
+    blocks_now = {
+        rowid for (rowid,) in store.connection.execute("SELECT rowid FROM sign_block")
+    }
+    assert len(blocks - blocks_now) <= 1 < len(blocks) == len(blocks_now)
+
+
+@pytest.mark.usefixtures("by_signs")
+async def test_a_vector_of_other_dimensions_takes_the_place_of_the_first(store: Store) -> None:
+    """An embedder whose vectors became longer is searched by the new ones, and nothing is left of
+    the old."""
+    rows = clustered(200)
+    memories = fill(store, rows)
+    query = rows[0].astype(np.float32)
+    await cosines_of(store, query, 1)
+    longer = np.hstack([rows, rows])
+    with database.transaction(store.connection):
+        new_vectors = [
+            (memory, row.tobytes()) for memory, row in zip(memories, longer, strict=True)
+        ]
+        put_vectors(store.connection, EMBEDDER, new_vectors)
+    assert [*await cosines_of(store, np.hstack([query, query]), 1)] == [memories[0].id]
+    assert await cosines_of(store, query, 1) == {}
+    connection = store.connection
+    assert read_signs(connection, EMBEDDER, dimensions=DIMENSIONS) == b""
+    assert len(read_signs(connection, EMBEDDER, dimensions=2 * DIMENSIONS)) == 200 * (48 + 16)
+
+
+@pytest.mark.usefixtures("by_signs")
+async def test_a_store_that_cannot_be_written_is_searched_all_the_same(store: Store) -> None:
+    """Signs that are missing there cannot be made: all vectors are compared."""
+    rows = clustered(100)
+    memories = fill(store, rows)
+    store.connection.execute("PRAGMA query_only = ON")
+    assert [*await cosines_of(store, rows[7].astype(np.float32), 1)] == [memories[7].id]
+
+
+def signs_in_blocks(store: Store, text_hash: str) -> int:
+    """Return how many blocks hold signs of this text."""
+    query = "SELECT count(*) FROM sign_block WHERE instr(signs, ?)"
+    (count,) = store.connection.execute(query, (bytes.fromhex(text_hash),)).fetchone()
+    return int(count)
 
 
 def test_only_memories_of_the_pool_lack_a_vector(store: Store) -> None:
@@ -135,3 +187,36 @@ def test_only_memories_of_the_pool_lack_a_vector(store: Store) -> None:
         "UPDATE memory_row SET status = 'archived' WHERE id = ?", (added[0].id,)
     )
     assert ids_without_vector(store.connection, EMBEDDER) == [added[1].id]
+
+
+def test_a_complete_embedder_is_noted_until_a_text_may_lack_a_vector(store: Store) -> None:
+    """A new memory, a new text of an old one, a restored one and a removed vector end the note."""
+    connection = store.connection
+    memories = fill(store, clustered(3))
+    connection.execute(
+        "UPDATE memory_row SET status = 'archived' WHERE id = ?", (memories[0].id,)
+    )
+    connection.execute("DELETE FROM vec WHERE text_hash = ?", (memories[0].text_hash,))
+
+    def is_noted() -> bool:
+        """Note it if it is so; return whether it is noted."""
+        note_complete_embedder(connection, EMBEDDER)
+        return connection.execute("SELECT * FROM complete_embedder").fetchall() == [(EMBEDDER,)]
+
+    assert is_noted()
+    connection.execute(
+        "UPDATE memory_row SET status = 'active' WHERE id = ?", (memories[0].id,)
+    )
+    assert not is_noted()
+    assert ids_without_vector(connection, EMBEDDER) == [memories[0].id]
+    with database.transaction(connection):
+        put_vectors(connection, EMBEDDER, [(memories[0], clustered(1)[0].tobytes())])
+    assert is_noted()
+    connection.execute("DELETE FROM vec WHERE text_hash = ?", (memories[1].text_hash,))
+    assert not is_noted()
+    with database.transaction(connection):
+        put_vectors(connection, EMBEDDER, [(memories[1], clustered(1)[0].tobytes())])
+    assert is_noted()
+    with database.transaction(connection):
+        memory_writer.put_memories(connection, [function("f2", text="def f2(): return 'new'")])
+    assert not is_noted()

@@ -1,25 +1,21 @@
 """Find the nearest of a store's own vectors: by signs, then by cosine.
 
-Up to `EXACT_UP_TO` vectors all are read. Of more, only their sketches are: those whose signs agree
-best with the query's, each place weighed by what the query has there, are read whole and ranked by
-cosine. Trade-off: among very many some of the nearest are missed
+Up to `EXACT_UP_TO` vectors all are read. Of more, only the signs of their leading places are: those
+that agree best with the query's, each place weighed by what the query has there, are read whole and
+ranked by cosine. Trade-off: among very many some of the nearest are missed
 (`docs/internals/decisions/0066-vectors-and-hot-state.md` has how many).
 """
 
 import sqlite3
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xscore.extensions.vectors.embedders import nearest
-from xscore.store.vector_rows import (
-    HASH_BYTES,
-    all_vectors,
-    read_sketches,
-    sign_bits,
-    sign_bytes,
-    vectors_of_texts,
-)
+from xscore.platform.errors import StoreError
+from xscore.store.sign_blocks import HASH_BYTES, MOST_SIGNS, read_signs, sign_bits, sign_bytes
+from xscore.store.vector_rows import all_vectors, has_more_vectors, vectors_of_texts
 
 EXACT_UP_TO = 10_000
 """Vectors that are all compared: reading as many takes as long as a search by signs among ten times
@@ -49,44 +45,50 @@ class LocalSearch:
 def _nearest_texts(
     connection: sqlite3.Connection, embedder: str, query: NDArray[np.float32], k: int
 ) -> list[tuple[str, float]]:
-    sketches = read_sketches(connection, embedder, dimensions=len(query))
-    sketch_bytes = sign_bytes(len(query)) + HASH_BYTES
-    count = len(sketches) // sketch_bytes
     read = max(READ_AT_LEAST, k)
-    if count <= max(EXACT_UP_TO, read):
+    if not has_more_vectors(connection, embedder, max(EXACT_UP_TO, read)):
         return nearest(all_vectors(connection, embedder), query, k)
-    text_hashes: list[str] = []
-    for row in _nearest_by_signs(sketches, query, count, read).tolist():
-        end = (row + 1) * sketch_bytes
-        text_hashes.append(sketches[end - HASH_BYTES : end].hex())
+    try:
+        signs = read_signs(connection, embedder, dimensions=len(query))
+    except StoreError:
+        # This store lacks some and cannot be written.
+        return nearest(all_vectors(connection, embedder), query, k)
+    text_hashes = _nearest_by_signs(signs, query, read)
     return nearest(vectors_of_texts(connection, embedder, text_hashes), query, k)
 
 
-def _nearest_by_signs(
-    sketches: bytes, query: NDArray[np.float32], count: int, read: int
-) -> NDArray[np.intp]:
-    """Return the rows of the sketches that are to be read whole, in no order; read: fewer than all
-    of them."""
-    words = np.frombuffer(sketches, dtype=WORD).reshape(count, -1)
-    signs = words[:, : -HASH_BYTES // WORD.itemsize]
-    query_signs = np.frombuffer(sign_bits(query.astype("<f2").tobytes()), dtype=WORD)
-    differing = np.zeros(count, dtype=np.uint16)
+def _nearest_by_signs(signs: bytes, query: NDArray[np.float32], read: int) -> list[str]:
+    """Return the text hashes of the vectors that are to be read whole, in no order."""
+    row_bytes = sign_bytes(len(query)) + HASH_BYTES
+    rows = np.frombuffer(signs, dtype=np.uint8).reshape(-1, row_bytes)
+    words = rows[:, :-HASH_BYTES].view(WORD)
+    query_words = np.frombuffer(sign_bits(query.astype("<f2").tobytes()), dtype=WORD)
+    differing = np.zeros(len(rows), dtype=np.uint16)
     # Column by column: numpy takes twice as long for sums of short rows.
-    for counts_of_word in np.bitwise_count(signs ^ query_signs).T:
-        differing += counts_of_word
-    weighed = np.argsort(differing, kind="stable")[: max(WEIGHED, read)]
-    agreement = _agreement(signs[weighed].view(np.uint8), query)
-    return weighed[np.argpartition(-agreement, read - 1)[:read]]
+    for column, query_word in zip(words.T, query_words, strict=True):
+        differing += np.bitwise_count(column ^ query_word)
+    weighed = _least(differing, max(WEIGHED, read))
+    agreement = _agreement(rows[weighed, :-HASH_BYTES], query)
+    nearest_rows = weighed[_least(-agreement, read)]
+    return [text.tobytes().hex() for text in rows[nearest_rows, -HASH_BYTES:]]
+
+
+def _least(values: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Return the rows of the least values, in no order; all rows where there are no more."""
+    if count >= len(values):
+        return np.arange(len(values))
+    return np.argpartition(values, count - 1)[:count]
 
 
 def _agreement(signs: NDArray[np.uint8], query: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the product of the query with each row of signs, as 1 and -1.
+    """Return the product of the leading places of the query with each row of signs, as 1 and -1.
 
     With the query's own places instead of their signs, far more of the nearest come first.
     """
-    # The bits of a sketch are filled up in front, and 1 is a negative place.
+    # The bits are filled up in front, and 1 is a negative place.
+    leading = query[:MOST_SIGNS]
     places = np.zeros(8 * signs.shape[1], dtype=np.float32)
-    places[len(places) - len(query) :] = query
+    places[len(places) - len(leading) :] = leading
     bits_of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     sums_of_bytes = places.reshape(-1, 8) @ (1 - 2 * bits_of_byte.astype(np.float32)).T
     agreement = np.zeros(len(signs), dtype=np.float32)

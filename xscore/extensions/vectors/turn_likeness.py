@@ -26,6 +26,7 @@ from xscore.platform.errors import (
     BudgetExhausted,
     ProviderError,
     SharedUnavailable,
+    StoreError,
     UsageError,
 )
 from xscore.platform.extras import require_extra
@@ -39,7 +40,7 @@ from xscore.settings import Settings
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.store import Store
 from xscore.store.vector_copies import servers_with_gone_copies, uncopied_texts
-from xscore.store.vector_rows import ids_without_vector, put_vectors
+from xscore.store.vector_rows import ids_without_vector, note_complete_embedder, put_vectors
 
 if TYPE_CHECKING:
     from xscore.extensions.vectors.embedders import Embedder
@@ -249,3 +250,6 @@ async def embed_missing(connection: sqlite3.Connection, embedder: "Embedder") ->
             for row, memory in zip(vectors, part, strict=True):
                 new_vectors.append((memory, row.astype("<f2").tobytes()))
             put_vectors(connection, embedder.name, new_vectors)
+    # A store that cannot be written is looked through again by the next turn.
+    with suppress(StoreError):
+        note_complete_embedder(connection, embedder.name)

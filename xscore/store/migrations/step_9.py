@@ -1,11 +1,13 @@
 """From schema 8 to 9, which has a sketch of every vector, and finds the memories of a text by an
-index. Everything else stays as it is."""
+index. Everything else stays as it is.
+
+Sketches are left empty: schema 11 has none.
+"""
 
 import sqlite3
 
 from xscore.platform.migration import NO_ROWS
 from xscore.store.migrations.schema_texts import script_of
-from xscore.store.vector_rows import sketch_of
 
 KEPT_ROWS = {
     "file_row": NO_ROWS,
@@ -21,10 +23,8 @@ _INDEXES = ("INDEX vec_by_embedder", "INDEX view_by_text")
 
 
 def run(connection: sqlite3.Connection) -> None:
-    """Add the column, fill it, and create both indexes."""
+    """Add the column, and create both indexes."""
     connection.execute("ALTER TABLE vec ADD COLUMN sketch BLOB NOT NULL DEFAULT x''")
-    connection.create_function("sketch_of", 2, sketch_of, deterministic=True)
-    connection.execute("UPDATE vec SET sketch = sketch_of(text_hash, data)")
     for statement in script_of(9).others:
         if any(index in statement for index in _INDEXES):
             connection.execute(statement)

@@ -25,6 +25,7 @@ from xscore.store.migrations import (
     step_8,
     step_9,
     step_10,
+    step_11,
 )
 
 STEPS: Mapping[int, Step] = {
@@ -37,6 +38,7 @@ STEPS: Mapping[int, Step] = {
     8: Step(step_8.run, step_8.KEPT_ROWS),
     9: Step(step_9.run, step_9.KEPT_ROWS),
     10: Step(step_10.run, step_10.KEPT_ROWS),
+    11: Step(step_11.run, step_11.KEPT_ROWS),
 }
 """By the number that each leads to."""
 
