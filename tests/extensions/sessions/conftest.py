@@ -14,8 +14,8 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Memory
 from xscore.store.store import Store
 
-NOW = 1_796_000_000.0
-"""Later than every time in the synthetic files."""
+NOW = 4_000_000_000.0
+"""Later than every time in the synthetic files, and than the clock by which they are written."""
 
 
 @pytest.fixture

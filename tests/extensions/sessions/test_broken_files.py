@@ -14,7 +14,7 @@ from tests.extensions.sessions.session_writers import (
     words_of,
 )
 
-NOW = 1_796_000_000.0
+NOW = 4_000_000_000.0
 HUGE = "HUGE " + "x" * 9_000_000
 FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer three"
 

@@ -28,7 +28,7 @@ from xscore.records.memory import Kind, Memory
 from xscore.store import memory_rows
 from xscore.store.store import Store
 
-NOW = 1_796_000_000.0
+NOW = 4_000_000_000.0
 YEAR = 365 * 86_400.0
 
 
