@@ -55,8 +55,8 @@ TASK = "count the eggs of the heron"
 NOW = 1_790_000_000.0
 JOB, PLAN, CONTEXT, PIECES = "b_job", "{}", "{}", "[]"
 BY_HAND = {
-    "vec": ["('{memory}', 'openai/small', x'00')"],
-    "sign_block": ["('openai/small', '5f0', 64, x'')"],
+    "vec": ["(1, '{memory}', 'openai/small', x'00')"],
+    "sign_block": ["(0, 'openai/small', 64, x'')"],
     "complete_embedder": ["('openai/small')"],
     "vector_copy": ["('{memory}', 'openai/small', 'Qdrant in /q', 1, 0)"],
     "untrusted_score": [],

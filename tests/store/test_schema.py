@@ -49,7 +49,7 @@ def plan(store: Store, sql: str, *parameters: object) -> str:
         ("SELECT * FROM mention WHERE name = 'f'", "mention_by_name"),
         ("SELECT * FROM vec WHERE text_hash = 'm'", "INDEX"),
         ("SELECT * FROM vec WHERE embedder = 'e' AND text_hash > 'a'", "vec_by_embedder"),
-        ("DELETE FROM sign_block WHERE embedder = 'e' AND prefix = '0ab'", "INDEX"),
+        ("DELETE FROM sign_block WHERE block = 7", "INDEX"),
         ("SELECT * FROM reservation WHERE turn_id = 't'", "reservation_by_turn"),
     ],
 )

@@ -287,27 +287,28 @@ CREATE TABLE mention (                          -- names in stated memories that
 CREATE INDEX mention_by_name ON mention (name);
 
 CREATE TABLE vec (                              -- vectors of paid embedders, by what was embedded
+    number    INTEGER PRIMARY KEY,
     text_hash TEXT NOT NULL,
     embedder  TEXT NOT NULL,
     data      BLOB NOT NULL,                    -- float16, little-endian
-    PRIMARY KEY (text_hash, embedder)           -- not WITHOUT ROWID: looking up rows of 3 KB took five times as long
+    UNIQUE (text_hash, embedder)
 );
 CREATE INDEX vec_by_embedder ON vec (embedder, text_hash);
 
 CREATE TABLE sign_block (                       -- signs of many vectors side by side (`sign_blocks`)
+    block      INTEGER NOT NULL,                -- the numbers of its vectors / 256
     embedder   TEXT NOT NULL,
-    prefix     TEXT NOT NULL,                   -- the first three digits of the text hashes
     dimensions INTEGER NOT NULL,
-    signs      BLOB NOT NULL,                   -- of each vector: a bit for each leading place, then the text hash
-    PRIMARY KEY (embedder, prefix, dimensions)
+    signs      BLOB NOT NULL,                   -- of each vector: 384 bits, then its number
+    PRIMARY KEY (block, embedder, dimensions)
 );
 CREATE TRIGGER signs_of_new_vector AFTER INSERT ON vec
 BEGIN
-    DELETE FROM sign_block WHERE embedder = NEW.embedder AND prefix = substr(NEW.text_hash, 1, 3);
+    DELETE FROM sign_block WHERE block = NEW.number / 256;
 END;
 CREATE TRIGGER signs_of_gone_vector AFTER DELETE ON vec
 BEGIN
-    DELETE FROM sign_block WHERE embedder = OLD.embedder AND prefix = substr(OLD.text_hash, 1, 3);
+    DELETE FROM sign_block WHERE block = OLD.number / 256;
 END;
 
 CREATE TABLE complete_embedder (                -- embedders that have a vector of every text; maintained by triggers

@@ -24,12 +24,11 @@ _TEXTS_WITHOUT_VECTOR = """
 _IS_COMPLETE = "SELECT 1 FROM complete_embedder WHERE embedder = ?"
 _NOTE_COMPLETE = "INSERT INTO complete_embedder (embedder) VALUES (?) ON CONFLICT DO NOTHING"
 _PUT_VECTOR = """
-    INSERT OR REPLACE INTO vec (text_hash, embedder, data)
-    SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ?
+    INSERT INTO vec (text_hash, embedder, data)
+    SELECT text_hash, ?, ? FROM memory WHERE id = ? AND text_hash = ? ON CONFLICT DO NOTHING
 """
-_OF_TEXTS = """
-    SELECT text_hash, data FROM json_each(?) AS text
-    CROSS JOIN vec ON text_hash = text.value AND embedder = ?
+_BY_NUMBER = """
+    SELECT text_hash, data FROM json_each(?) AS listed CROSS JOIN vec ON number = listed.value
 """
 _WITH_TEXTS = f"""
     FROM json_each(?) AS text
@@ -63,7 +62,8 @@ def note_complete_embedder(connection: sqlite3.Connection, embedder: str) -> Non
 def put_vectors(
     connection: sqlite3.Connection, embedder: str, vectors: Iterable[tuple[Memory, bytes]]
 ) -> None:
-    """Store the vectors of these memories; one whose text is no longer the same gets none."""
+    """Store the vectors of these memories. One whose text is no longer the same gets none, and one
+    that another process has embedded meanwhile keeps that vector."""
     connection.executemany(
         _PUT_VECTOR,
         [(embedder, data, memory.id, memory.text_hash) for memory, data in vectors],
@@ -78,18 +78,26 @@ def has_more_vectors(connection: sqlite3.Connection, embedder: str, count: int) 
     return int(counted) > count
 
 
+def latest_dimensions(connection: sqlite3.Connection, embedder: str) -> int:
+    """Return how many dimensions the latest vector of this embedder has; 0: it has none."""
+    query = "SELECT length(data) / 2 FROM vec WHERE embedder = ? ORDER BY number DESC LIMIT 1"
+    row = connection.execute(query, (embedder,)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def all_vectors(connection: sqlite3.Connection, embedder: str) -> list[tuple[str, bytes]]:
     """Return text hash and vector of every text with a vector of this embedder."""
-    query = "SELECT text_hash, data FROM vec WHERE embedder = ?"
+    # In the order of the table: looking up each row by an index takes four times as long.
+    query = "SELECT text_hash, data FROM vec NOT INDEXED WHERE embedder = ?"
     return connection.execute(query, (embedder,)).fetchall()
 
 
-def vectors_of_texts(
-    connection: sqlite3.Connection, embedder: str, text_hashes: Iterable[str]
+def vectors_by_number(
+    connection: sqlite3.Connection, numbers: Iterable[int]
 ) -> list[tuple[str, bytes]]:
-    """Return text hash and vector of these texts."""
+    """Return text hash and vector of these rows of the table, but of those that are gone."""
     # In the order of the table, so that no page is read twice.
-    return connection.execute(_OF_TEXTS, (json.dumps(sorted(text_hashes)), embedder)).fetchall()
+    return connection.execute(_BY_NUMBER, (json.dumps(sorted(numbers)),)).fetchall()
 
 
 def memories_with_texts(

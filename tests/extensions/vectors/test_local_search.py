@@ -1,6 +1,7 @@
 """The search among a store's own vectors: by signs first, then exact."""
 
 import json
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -10,15 +11,27 @@ from numpy.typing import NDArray
 
 from tests.store.conftest import function
 from xscore.extensions.vectors import local_search
-from xscore.extensions.vectors.embedders import unit_rows
+from xscore.extensions.vectors.embedders import float_rows, unit_rows
 from xscore.extensions.vectors.pool_search import nearest_memories
+from xscore.extensions.vectors.sign_blocks import (
+    ROW_BYTES,
+    SIGNS,
+    read_signs,
+    sign_bits,
+    spread,
+)
 from xscore.platform import database
 from xscore.records.memory import Memory
 from xscore.settings import Settings
 from xscore.store import memory_writer
-from xscore.store.sign_blocks import HASH_BYTES, MOST_SIGNS, read_signs, sign_bits, signs_of
 from xscore.store.store import Store
-from xscore.store.vector_rows import ids_without_vector, note_complete_embedder, put_vectors
+from xscore.store.vector_rows import (
+    all_vectors,
+    ids_without_vector,
+    latest_dimensions,
+    note_complete_embedder,
+    put_vectors,
+)
 
 EMBEDDER = "drawn"
 DIMENSIONS = 192
@@ -57,18 +70,39 @@ def fill(store: Store, rows: Rows) -> list[Memory]:
     return memories
 
 
-@given(st.integers(1, 700), st.integers(0, 1_000))
-def test_the_signs_of_a_vector_and_its_text(dimensions: int, seed: int) -> None:
-    """Vectors of any length have a bit for each leading place, in whole words, then their text
-    hash."""
-    row = np.random.default_rng(seed).normal(size=dimensions).astype("<f2")
-    signs = sign_bits(row.tobytes())
-    bits = np.unpackbits(np.frombuffer(signs, np.uint8))
-    leading = row[:MOST_SIGNS]
-    assert len(bits) % 64 == 0
-    assert bits[-len(leading) :].tolist() == (leading < 0).astype(int).tolist()
-    assert not bits[: -len(leading)].any()
-    assert signs_of("ab" * HASH_BYTES, row.tobytes()) == signs + b"\xab" * HASH_BYTES
+@given(st.integers(1, 1_600), st.integers(0, 1_000))
+def test_products_with_random_signs_keep_lengths_and_angles(dimensions: int, seed: int) -> None:
+    """Whatever the vectors look like, also of one place alone: the same angle is between their
+    products, nearly."""
+    chance = np.random.default_rng(seed)
+    rows = unit_rows(chance.normal(size=(2, dimensions)))
+    rows[1] = unit_rows(rows[0] + 0.5 * rows[1])[0]
+    only_one_place = np.zeros((1, dimensions), dtype=np.float32)
+    only_one_place[0, seed % dimensions] = 1
+    products = spread(np.vstack([rows, only_one_place]))
+    assert products.shape == (3, SIGNS)
+    assert np.allclose(np.abs(products[2]), 1)
+    lengths = np.linalg.norm(products, axis=1)
+    assert np.allclose(lengths / np.sqrt(SIGNS), 1, atol=0.4)
+    cosine = products[0] @ products[1] / (lengths[0] * lengths[1])
+    assert abs(cosine - rows[0] @ rows[1]) < 0.3
+
+
+def test_the_signs_of_a_vector_never_change() -> None:
+    """Signs that are stored were made by an earlier version: a change is a new schema."""
+    # Sums of so many odd numbers are exact, and never zero.
+    odd_numbers = 2 * (np.arange(3 * 701) * 7_919 % 17) - 15
+    signs = sign_bits(spread(odd_numbers.reshape(3, 701).astype(np.float32)))
+    assert signs.shape == (3, SIGNS // 8)
+    assert blake2b(signs.tobytes(), digest_size=8).hexdigest() == "3ecef9f008c30704"
+
+
+@given(st.lists(st.floats(width=16, allow_nan=False, allow_infinity=False), min_size=1))
+def test_every_float16_is_widened_as_numpy_does(numbers: list[float]) -> None:
+    """Small ones, zeros and negative ones too."""
+    row = np.array(numbers, dtype="<f2")
+    widened = float_rows(row.tobytes(), len(numbers))
+    assert widened.tobytes() == row.astype(np.float32).tobytes()
 
 
 @pytest.mark.usefixtures("by_signs")
@@ -108,55 +142,66 @@ async def test_texts_without_a_memory_in_the_pool_take_no_place(store: Store) ->
 @pytest.mark.usefixtures("by_signs")
 async def test_a_removed_vector_leaves_no_signs(store: Store) -> None:
     """What was erased is found by no search, by signs or exact."""
-    memories = fill(store, clustered(100))
+    fill(store, clustered(100))
     query = clustered(1)[0].astype(np.float32)
     nearest_one = next(iter(await cosines_of(store, query, 1)))
-    text_hash = next(memory.text_hash for memory in memories if memory.id == nearest_one)
     store.connection.execute("DELETE FROM memory_row WHERE id = ?", (nearest_one,))
-    assert signs_in_blocks(store, text_hash) == 0
-    signs = read_signs(store.connection, EMBEDDER, dimensions=DIMENSIONS)
-    assert bytes.fromhex(text_hash) not in signs
-    assert len(signs) == 99 * (24 + HASH_BYTES)
+    assert store.connection.execute("SELECT count(*) FROM sign_block").fetchone() == (0,)
+    numbers = read_signs(store.connection, EMBEDDER, dimensions=DIMENSIONS)
+    assert len(numbers) == 99
     assert nearest_one not in await cosines_of(store, query, 100)
 
 
 @pytest.mark.usefixtures("by_signs")
 async def test_a_new_vector_is_found_at_once(store: Store) -> None:
-    """Signs that were made before it came are made again, and only those of its block."""
-    rows = clustered(101)
-    fill(store, rows[:100])
+    """Of the signs that were made before it came, only those of its neighbors are made again."""
+    rows = clustered(601)
+    fill(store, rows[:600])
     await cosines_of(store, rows[0].astype(np.float32), 1)
-    blocks = {rowid for (rowid,) in store.connection.execute("SELECT rowid FROM sign_block")}
+    assert blocks_of(store).keys() == {0, 1, 2}
+    before = blocks_of(store)
     memory = function("late", text="def late(): return 'x'")
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [memory])
-        put_vectors(store.connection, EMBEDDER, [(memory, rows[100].tobytes())])
-    assert [*await cosines_of(store, rows[100].astype(np.float32), 1)] == [memory.id]
-    blocks_now = {
-        rowid for (rowid,) in store.connection.execute("SELECT rowid FROM sign_block")
-    }
-    assert len(blocks - blocks_now) <= 1 < len(blocks) == len(blocks_now)
+        put_vectors(store.connection, EMBEDDER, [(memory, rows[600].tobytes())])
+    assert blocks_of(store).keys() == {0, 1}
+    assert [*await cosines_of(store, rows[600].astype(np.float32), 1)] == [memory.id]
+    after = blocks_of(store)
+    assert len(after[2]) == len(before[2]) + ROW_BYTES
+    assert (after[0], after[1]) == (before[0], before[1])
+
+
+def blocks_of(store: Store) -> dict[int, bytes]:
+    """Return the signs by block."""
+    return dict(store.connection.execute("SELECT block, signs FROM sign_block").fetchall())
 
 
 @pytest.mark.usefixtures("by_signs")
-async def test_a_vector_of_other_dimensions_takes_the_place_of_the_first(store: Store) -> None:
-    """An embedder whose vectors became longer is searched by the new ones, and nothing is left of
-    the old."""
+async def test_vectors_of_two_lengths_are_searched_apart(store: Store) -> None:
+    """An embedder whose vectors became longer finds the new ones by a long query, the old by a
+    short one."""
     rows = clustered(200)
-    memories = fill(store, rows)
-    query = rows[0].astype(np.float32)
-    await cosines_of(store, query, 1)
-    longer = np.hstack([rows, rows])
+    memories = fill(store, rows[:100])
+    others = [function(f"g{at}", text=f"def g{at}(): return {at}") for at in range(100)]
+    longer = np.hstack([rows[100:], rows[100:]])
+    vectors = [(memory, row.tobytes()) for memory, row in zip(others, longer, strict=True)]
     with database.transaction(store.connection):
-        new_vectors = [
-            (memory, row.tobytes()) for memory, row in zip(memories, longer, strict=True)
-        ]
-        put_vectors(store.connection, EMBEDDER, new_vectors)
-    assert [*await cosines_of(store, np.hstack([query, query]), 1)] == [memories[0].id]
-    assert await cosines_of(store, query, 1) == {}
-    connection = store.connection
-    assert read_signs(connection, EMBEDDER, dimensions=DIMENSIONS) == b""
-    assert len(read_signs(connection, EMBEDDER, dimensions=2 * DIMENSIONS)) == 200 * (48 + 16)
+        memory_writer.put_memories(store.connection, others)
+        put_vectors(store.connection, EMBEDDER, vectors)
+    short_query = rows[7].astype(np.float32)
+    long_query = longer[7].astype(np.float32)
+    assert [*await cosines_of(store, short_query, 1)] == [memories[7].id]
+    assert [*await cosines_of(store, long_query, 1)] == [others[7].id]
+    assert latest_dimensions(store.connection, EMBEDDER) == 2 * DIMENSIONS
+
+
+def test_a_vector_that_came_first_stays(store: Store) -> None:
+    """Two processes that embed one text pay twice, and one vector is kept."""
+    first, second = clustered(2)
+    [memory] = fill(store, first[np.newaxis])
+    with database.transaction(store.connection):
+        put_vectors(store.connection, EMBEDDER, [(memory, second.tobytes())])
+    assert all_vectors(store.connection, EMBEDDER) == [(memory.text_hash, first.tobytes())]
 
 
 @pytest.mark.usefixtures("by_signs")
@@ -166,13 +211,6 @@ async def test_a_store_that_cannot_be_written_is_searched_all_the_same(store: St
     memories = fill(store, rows)
     store.connection.execute("PRAGMA query_only = ON")
     assert [*await cosines_of(store, rows[7].astype(np.float32), 1)] == [memories[7].id]
-
-
-def signs_in_blocks(store: Store, text_hash: str) -> int:
-    """Return how many blocks hold signs of this text."""
-    query = "SELECT count(*) FROM sign_block WHERE instr(signs, ?)"
-    (count,) = store.connection.execute(query, (bytes.fromhex(text_hash),)).fetchone()
-    return int(count)
 
 
 def test_only_memories_of_the_pool_lack_a_vector(store: Store) -> None:

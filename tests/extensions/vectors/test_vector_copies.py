@@ -106,6 +106,7 @@ def test_a_new_vector_is_missing_where_all_were(store: Store) -> None:
     confirm_copies(store.connection, EMBEDDER, SERVER, hashes)
     note_complete(store.connection, EMBEDDER, SERVER)
     with database.transaction(store.connection):
+        store.connection.execute("DELETE FROM vec WHERE text_hash = ?", (hashes[0],))
         put_vectors(store.connection, EMBEDDER, [(memories[0], clustered(1)[0].tobytes())])
     assert uncopied_texts(store.connection, EMBEDDER, SERVER) == hashes[:1]
     confirm_copies(store.connection, EMBEDDER, SERVER, hashes)

@@ -28,9 +28,9 @@ LARGEST_NUMBER = 1e15
 """Of a vector: the square of a larger one may not fit a float32, and no model returns it."""
 EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base_url")
 
-ROWS_AT_ONCE = 1_024
-"""Vectors widened to float32 at a time, so that they stay in the processor's cache: 100,000 take
-less than half of the time that they take in one piece."""
+NUMBERS_AT_ONCE = 1 << 17
+"""Numbers of vectors that are widened to float32 at a time, so that they stay in the processor's
+cache: 100,000 vectors take less than half of the time that they take in one piece."""
 
 
 class Embedder(Protocol):
@@ -178,6 +178,22 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
+def float_rows(data: bytes, dimensions: int) -> NDArray[np.float32]:
+    """Return vectors (float16, little-endian, all finite) as rows of float32.
+
+    numpy converts one number at a time; moving the bits of all to their places takes a quarter of
+    the time.
+    """
+    bits = np.frombuffer(data, dtype="<i2").astype(np.int32)
+    bits <<= 13
+    # Above the exponent are copies of the sign.
+    bits &= ~0x7000_0000
+    rows = bits.view(np.float32).reshape(-1, dimensions)
+    # The exponents of float32 count from 112 below those of float16.
+    rows *= 2.0**112
+    return rows
+
+
 def nearest(
     vectors: Iterable[tuple[str, bytes]], query: NDArray[np.float32], k: int
 ) -> list[tuple[str, float]]:
@@ -192,10 +208,10 @@ def nearest(
         return []
     unit_query = unit_rows(query)[0]
     scores = np.empty(len(candidates), dtype=np.float32)
-    for start in range(0, len(candidates), ROWS_AT_ONCE):
-        block = candidates[start : start + ROWS_AT_ONCE]
-        data = b"".join([blob for _, blob in block])
-        rows = np.frombuffer(data, dtype="<f2").reshape(len(block), -1).astype(np.float32)
+    rows_at_once = max(1, NUMBERS_AT_ONCE // len(query))
+    for start in range(0, len(candidates), rows_at_once):
+        block = candidates[start : start + rows_at_once]
+        rows = float_rows(b"".join([blob for _, blob in block]), len(query))
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         scores[start : start + len(block)] = (
             rows @ unit_query / np.where(lengths > 0, lengths, 1)

@@ -1,8 +1,8 @@
 """Find the nearest of a store's own vectors: by signs, then by cosine.
 
-Up to `EXACT_UP_TO` vectors all are read. Of more, only the signs of their leading places are: those
-that agree best with the query's, each place weighed by what the query has there, are read whole and
-ranked by cosine. Trade-off: among very many some of the nearest are missed
+Up to `EXACT_UP_TO` vectors all are read. Of more, only their signs are (`sign_blocks`): vectors
+whose signs agree best with the query's, each weighed by what the query has there, are read whole
+and ranked by cosine. Trade-off: among very many some of the nearest are missed
 (`docs/internals/decisions/0066-vectors-and-hot-state.md` has how many).
 """
 
@@ -13,16 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xscore.extensions.vectors.embedders import nearest
+from xscore.extensions.vectors.sign_blocks import NUMBER_BYTES, read_signs, sign_bits, spread
 from xscore.platform.errors import StoreError
-from xscore.store.sign_blocks import HASH_BYTES, MOST_SIGNS, read_signs, sign_bits, sign_bytes
-from xscore.store.vector_rows import all_vectors, has_more_vectors, vectors_of_texts
+from xscore.store.vector_rows import (
+    all_vectors,
+    has_more_vectors,
+    latest_dimensions,
+    vectors_by_number,
+)
 
-EXACT_UP_TO = 10_000
-"""Vectors that are all compared: reading as many takes as long as a search by signs among ten times
-as many."""
-WEIGHED = 20_000
+EXACT_UP_TO = 4_000
+"""Vectors that are all compared, which takes as long as a search by signs among them."""
+WEIGHED = 10_000
 """Vectors whose signs are weighed. Weighing takes longer than counting the signs that differ, and
-more than these do not change what is read."""
+weighing more of them hardly changes what is read."""
 READ_AT_LEAST = 1_500
 """Vectors that are read whole after a search by signs."""
 WORD = np.dtype("<u8")
@@ -42,6 +46,13 @@ class LocalSearch:
         return _nearest_texts(self._connection, self._embedder, places, k)
 
 
+def prepare_search(connection: sqlite3.Connection, embedder: str) -> None:
+    """Make the signs that the next search would make. Raises StoreError."""
+    if has_more_vectors(connection, embedder, EXACT_UP_TO):
+        dimensions = latest_dimensions(connection, embedder)
+        read_signs(connection, embedder, dimensions=dimensions)
+
+
 def _nearest_texts(
     connection: sqlite3.Connection, embedder: str, query: NDArray[np.float32], k: int
 ) -> list[tuple[str, float]]:
@@ -53,24 +64,26 @@ def _nearest_texts(
     except StoreError:
         # This store lacks some and cannot be written.
         return nearest(all_vectors(connection, embedder), query, k)
-    text_hashes = _nearest_by_signs(signs, query, read)
-    return nearest(vectors_of_texts(connection, embedder, text_hashes), query, k)
+    numbers = _nearest_by_signs(signs, query, read)
+    return nearest(vectors_by_number(connection, numbers), query, k)
 
 
-def _nearest_by_signs(signs: bytes, query: NDArray[np.float32], read: int) -> list[str]:
-    """Return the text hashes of the vectors that are to be read whole, in no order."""
-    row_bytes = sign_bytes(len(query)) + HASH_BYTES
-    rows = np.frombuffer(signs, dtype=np.uint8).reshape(-1, row_bytes)
-    words = rows[:, :-HASH_BYTES].view(WORD)
-    query_words = np.frombuffer(sign_bits(query.astype("<f2").tobytes()), dtype=WORD)
+def _nearest_by_signs(
+    rows: NDArray[np.uint8], query: NDArray[np.float32], read: int
+) -> list[int]:
+    """Return the numbers of the vectors that are to be read whole, in no order."""
+    places = spread(query[np.newaxis])
+    query_words = sign_bits(places).view(WORD)[0]
+    words = rows[:, :-NUMBER_BYTES].view(WORD)
     differing = np.zeros(len(rows), dtype=np.uint16)
     # Column by column: numpy takes twice as long for sums of short rows.
     for column, query_word in zip(words.T, query_words, strict=True):
         differing += np.bitwise_count(column ^ query_word)
     weighed = _least(differing, max(WEIGHED, read))
-    agreement = _agreement(rows[weighed, :-HASH_BYTES], query)
+    agreement = _agreement(rows[weighed, :-NUMBER_BYTES], places[0])
     nearest_rows = weighed[_least(-agreement, read)]
-    return [text.tobytes().hex() for text in rows[nearest_rows, -HASH_BYTES:]]
+    numbers: list[int] = rows[nearest_rows, -NUMBER_BYTES:].view("<i8")[:, 0].tolist()
+    return numbers
 
 
 def _least(values: NDArray[Any], count: int) -> NDArray[np.intp]:
@@ -80,15 +93,11 @@ def _least(values: NDArray[Any], count: int) -> NDArray[np.intp]:
     return np.argpartition(values, count - 1)[:count]
 
 
-def _agreement(signs: NDArray[np.uint8], query: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the product of the leading places of the query with each row of signs, as 1 and -1.
+def _agreement(signs: NDArray[np.uint8], places: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the product of the query's places with each row of signs, as 1 and -1.
 
-    With the query's own places instead of their signs, far more of the nearest come first.
+    With the places themselves instead of their signs, far more of the nearest come first.
     """
-    # The bits are filled up in front, and 1 is a negative place.
-    leading = query[:MOST_SIGNS]
-    places = np.zeros(8 * signs.shape[1], dtype=np.float32)
-    places[len(places) - len(leading) :] = leading
     bits_of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     sums_of_bytes = places.reshape(-1, 8) @ (1 - 2 * bits_of_byte.astype(np.float32)).T
     agreement = np.zeros(len(signs), dtype=np.float32)

@@ -180,8 +180,14 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
                 await embed_missing(connection, embedder)
         except (ProviderError, BudgetExhausted) as error:
             return f"some memories have no vector yet: {error.message}"
-        from xscore.extensions.vectors.pool_search import send_copies  # needs numpy
+        # Both need numpy.
+        from xscore.extensions.vectors.local_search import prepare_search
+        from xscore.extensions.vectors.pool_search import send_copies
 
+        # The next turn makes what is not made here.
+        with suppress(StoreError):
+            for connection in store.connections_of_a_turn():
+                prepare_search(connection, embedder.name)
         problem = await send_copies(store, settings, embedder.name, in_turn=False)
     return f"some vectors were not sent: {problem}" if problem else ""
 

@@ -1,0 +1,141 @@
+"""The signs of an embedder's vectors side by side, table `sign_block`.
+
+A search among very many vectors reads these instead, which take 56 bytes a vector of any length.
+Each vector is multiplied with the same matrix of random signs. Of each place of the product the
+sign is kept, as a bit, and then the number of the vector's row. By that matrix every place tells as
+much as any other, while the first places of a vector alone can miss a third of the nearest
+(`docs/internals/decisions/0066-vectors-and-hot-state.md`).
+
+A block has the vectors of neighboring numbers. Triggers remove the block of a vector that is added
+or removed, so no sign outlives its text; whoever reads next makes the block again of its few
+vectors. Trade-off: a read may write.
+"""
+
+import sqlite3
+from hashlib import shake_256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xscore.extensions.vectors.embedders import float_rows
+from xscore.platform import database
+
+SIGNS = 384
+"""Signs of a vector. Making and reading agree on it, and on what follows down to `_flips`: a change
+is a new number of the schema."""
+NUMBER_BYTES = 8
+"""Bytes of the number of a row, little-endian."""
+ROW_BYTES = SIGNS // 8 + NUMBER_BYTES
+"""Bytes of a vector's signs and number."""
+VECTORS_A_BLOCK = 256
+"""Numbers of a block; the triggers know it, too."""
+BLOCKS_A_TRANSACTION = 64
+"""Blocks made in one transaction: the first search makes them all, and other processes write in
+between."""
+_FOLDED = 512
+"""Places that a vector is folded to; a power of two."""
+# Read in the order of the table: looking up the rows by the index takes twice as long.
+_READ = """
+    SELECT count(*), CAST(group_concat(signs, '') AS BLOB) FROM sign_block NOT INDEXED
+    WHERE embedder = ? AND dimensions = ?
+"""
+_PRESENT = "SELECT block FROM sign_block WHERE embedder = ? AND dimensions = ?"
+_VECTORS = """
+    SELECT number, data FROM vec NOT INDEXED
+    WHERE number BETWEEN ? AND ? AND embedder = ? AND length(data) = ?
+"""
+_PUT = "INSERT INTO sign_block (block, embedder, dimensions, signs) VALUES (?, ?, ?, ?)"
+
+
+def read_signs(
+    connection: sqlite3.Connection, embedder: str, *, dimensions: int
+) -> NDArray[np.uint8]:
+    """Return the signs of this embedder's vectors of so many dimensions: `ROW_BYTES` columns.
+
+    Raises StoreError where blocks are to be made and the store cannot be written.
+    """
+    with database.read_snapshot(connection):
+        signs = _signs_if_complete(connection, embedder, dimensions)
+    while signs is None:
+        # Made and read in one transaction: other processes may be adding vectors all the time.
+        with database.transaction(connection):
+            _make_missing_blocks(connection, embedder, dimensions)
+            signs = _signs_if_complete(connection, embedder, dimensions)
+    return np.frombuffer(signs, dtype=np.uint8).reshape(-1, ROW_BYTES)
+
+
+def _signs_if_complete(
+    connection: sqlite3.Connection, embedder: str, dimensions: int
+) -> bytes | None:
+    """Return what the blocks hold; None: one is missing."""
+    present, signs = connection.execute(_READ, (embedder, dimensions)).fetchone()
+    if present < len(_all_blocks(connection)):
+        return None
+    return signs or b""
+
+
+def _all_blocks(connection: sqlite3.Connection) -> range:
+    """Return the blocks that there are vectors for, of this or another embedder."""
+    (last,) = connection.execute("SELECT max(number) FROM vec").fetchone()
+    return range(0 if last is None else last // VECTORS_A_BLOCK + 1)
+
+
+def _make_missing_blocks(
+    connection: sqlite3.Connection, embedder: str, dimensions: int
+) -> None:
+    """Make blocks that are missing, as many as a transaction may."""
+    rows = connection.execute(_PRESENT, (embedder, dimensions)).fetchall()
+    present = {block for (block,) in rows}
+    missing = [block for block in _all_blocks(connection) if block not in present]
+    for block in missing[:BLOCKS_A_TRANSACTION]:
+        first = block * VECTORS_A_BLOCK
+        last = first + VECTORS_A_BLOCK - 1
+        key = (first, last, embedder, 2 * dimensions)
+        vectors = connection.execute(_VECTORS, key).fetchall()
+        signs = _signs_of(vectors, dimensions)
+        connection.execute(_PUT, (block, embedder, dimensions, signs))
+
+
+def _signs_of(vectors: list[tuple[int, bytes]], dimensions: int) -> bytes:
+    """Return the signs of vectors (float16, little-endian), each with its number."""
+    data = b"".join([blob for _, blob in vectors])
+    rows = float_rows(data, dimensions)
+    numbers = np.array([number for number, _ in vectors], dtype="<i8")
+    number_bytes = numbers[:, np.newaxis].view(np.uint8)
+    return np.hstack([sign_bits(spread(rows)), number_bytes]).tobytes()
+
+
+def sign_bits(rows: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return a bit for each place, 1 where it is negative, eight in a column."""
+    return np.packbits(np.signbit(rows), axis=1)
+
+
+def spread(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the product of each row with the same matrix of random signs: `SIGNS` columns.
+
+    The matrix is not made (Ailon and Chazelle 2009, the fast Johnson–Lindenstrauss transform):
+    places change their signs at random and are folded, then a Hadamard matrix makes each place a
+    sum of all, half of them negative.
+    """
+    count, dimensions = rows.shape
+    folds = -(-dimensions // _FOLDED)
+    filled_up = np.zeros((count, folds * _FOLDED), dtype=np.float32)
+    filled_up[:, :dimensions] = rows * _flips(dimensions)
+    folded = filled_up.reshape(count, folds, _FOLDED).sum(axis=1)
+    products: NDArray[np.float32] = folded @ _hadamard()
+    return products
+
+
+def _flips(dimensions: int) -> NDArray[np.float32]:
+    """Return 1 or -1 for each place: at random, and everywhere the same."""
+    digest = shake_256(b"xscore").digest((dimensions + 7) // 8)
+    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8), count=dimensions)
+    return 1 - 2 * bits.astype(np.float32)
+
+
+def _hadamard() -> NDArray[np.float32]:
+    """Return the first columns of a Hadamard matrix: 1 or -1, rows and columns perpendicular."""
+    rows = np.arange(_FOLDED, dtype=np.uint16)[:, np.newaxis]
+    columns = np.arange(SIGNS, dtype=np.uint16)
+    is_odd = np.bitwise_count(rows & columns) & 1
+    return np.where(is_odd, np.float32(-1), np.float32(1))
