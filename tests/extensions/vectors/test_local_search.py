@@ -182,16 +182,18 @@ async def test_vectors_of_two_lengths_are_searched_apart(store: Store) -> None:
     short one."""
     rows = clustered(200)
     memories = fill(store, rows[:100])
-    others = [function(f"g{at}", text=f"def g{at}(): return {at}") for at in range(100)]
+    new_memories = [function(f"g{at}", text=f"def g{at}(): return {at}") for at in range(100)]
     longer = np.hstack([rows[100:], rows[100:]])
-    vectors = [(memory, row.tobytes()) for memory, row in zip(others, longer, strict=True)]
+    vectors = [
+        (memory, row.tobytes()) for memory, row in zip(new_memories, longer, strict=True)
+    ]
     with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, others)
+        memory_writer.put_memories(store.connection, new_memories)
         put_vectors(store.connection, EMBEDDER, vectors)
     short_query = rows[7].astype(np.float32)
     long_query = longer[7].astype(np.float32)
     assert [*await cosines_of(store, short_query, 1)] == [memories[7].id]
-    assert [*await cosines_of(store, long_query, 1)] == [others[7].id]
+    assert [*await cosines_of(store, long_query, 1)] == [new_memories[7].id]
     assert latest_dimensions(store.connection, EMBEDDER) == 2 * DIMENSIONS
 
 

@@ -48,8 +48,8 @@ class LocalSearch:
 
 def prepare_search(connection: sqlite3.Connection, embedder: str) -> None:
     """Make the signs that the next search would make. Raises StoreError."""
-    if has_more_vectors(connection, embedder, EXACT_UP_TO):
-        dimensions = latest_dimensions(connection, embedder)
+    dimensions = latest_dimensions(connection, embedder)
+    if dimensions and has_more_vectors(connection, embedder, EXACT_UP_TO):
         read_signs(connection, embedder, dimensions=dimensions)
 
 

@@ -32,6 +32,8 @@ VECTORS_A_BLOCK = 256
 BLOCKS_A_TRANSACTION = 64
 """Blocks made in one transaction: the first search makes them all, and other processes write in
 between."""
+MOST_BLOCKS = 1 << 16
+"""Blocks of 16 million vectors; a number beyond is damage."""
 _FOLDED = 512
 """Places that a vector is folded to; a power of two."""
 # Read in the order of the table: looking up the rows by the index takes twice as long.
@@ -77,7 +79,7 @@ def _signs_if_complete(
 def _all_blocks(connection: sqlite3.Connection) -> range:
     """Return the blocks that there are vectors for, of this or another embedder."""
     (last,) = connection.execute("SELECT max(number) FROM vec").fetchone()
-    return range(0 if last is None else last // VECTORS_A_BLOCK + 1)
+    return range(0 if last is None else min(last // VECTORS_A_BLOCK + 1, MOST_BLOCKS))
 
 
 def _make_missing_blocks(

@@ -180,9 +180,8 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
                 await embed_missing(connection, embedder)
         except (ProviderError, BudgetExhausted) as error:
             return f"some memories have no vector yet: {error.message}"
-        # Both need numpy.
-        from xscore.extensions.vectors.local_search import prepare_search
-        from xscore.extensions.vectors.pool_search import send_copies
+        from xscore.extensions.vectors.local_search import prepare_search  # needs numpy
+        from xscore.extensions.vectors.pool_search import send_copies  # needs numpy
 
         # The next turn makes what is not made here.
         with suppress(StoreError):
