@@ -42,7 +42,10 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     marks += [f"key {one_line(memory.key)}"] if memory.key and ":" not in memory.key else []
     aliases = memory.details.aliases
     marks += [f"also {', '.join(map(one_line, aliases))}"] if aliases else []
-    if memory.source in (MemorySource.INFERRED, MemorySource.IMPORT):
+    if memory.is_from_team:
+        author = one_line(memory.details.author) or "a member"
+        marks.append(f"by {author} of the team")
+    elif memory.source in (MemorySource.INFERRED, MemorySource.IMPORT):
         marks.append(str(memory.source))
     marks += [f"confidence {memory.confidence:.2f}"] if memory.confidence < 1 else []
     marks += _failure_marks(memory)

@@ -180,11 +180,12 @@ OPEN_SHARED: Hook[OpenShared] = Hook(
 )
 SHARED_SERVER_NAME: "Hook[Callable[[SharedSettings], str]]" = Hook(
     Choice(
-        "xscore.extensions.shared.connect:shared_server_name",
+        "xscore.extensions.shared.connect:accepted_server_name",
         lambda settings: settings.shared.is_used,
     )
 )
-"""Names the server and the tenant that judgments are shared through."""
+"""Names the server and the tenant that judgments are shared through; raises UsageError where it is
+refused."""
 
 
 class TurnResources(Struct, kw_only=True):

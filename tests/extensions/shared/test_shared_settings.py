@@ -24,6 +24,7 @@ from xscore.records.reports import ErasureRequest
 from xscore.records.turn import Turn
 from xscore.settings import Settings, load_settings, validate_group
 from xscore.settings.model import SharedSettings
+from xscore.store.removal import shared_servers
 
 TURN = Turn(task="where is the discount taken?")
 ACL = next(
@@ -170,6 +171,16 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
             repeated = await pipeline.ask(TURN, answer=False)
     assert first.coverage.judged == repeated.coverage.cached == repeated.coverage.candidates
     assert repeated.warnings == first.warnings
+
+
+async def test_a_refused_server_is_owed_no_erasure(make_repo: MakeRepo) -> None:
+    """Nothing was sent there: every later erasure would end with an error for a mistyped URL."""
+    with OpenAIServer() as judge:
+        named = replace(settings_for(judge), shared=settings("redis://db.example:6379"))
+        async with Pipeline.open(make_repo(FILES), named) as pipeline:
+            with pytest.raises(UsageError):
+                await pipeline.ask(TURN)
+            assert shared_servers(pipeline.store.connection) == ()
 
 
 async def test_the_doctor_says_whether_it_answers(

@@ -165,6 +165,16 @@ async def _erased_here(
 
 
 @implements(SHARED_SERVER_NAME)
+def accepted_server_name(settings: SharedSettings) -> str:
+    """Name the server that judgments are about to go to.
+
+    Raises UsageError for one that is refused before anything is sent: an erasure owes it nothing.
+    """
+    url = settings.url.reveal()
+    refuse_open_transport(parse_server_url(url), url)
+    return shared_server_name(settings)
+
+
 def shared_server_name(settings: SharedSettings) -> str:
     """Name the server and the tenant, without user and password."""
     return f"{displayed_url(settings.url.reveal())}, tenant {settings.tenant}"

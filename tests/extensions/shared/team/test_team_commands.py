@@ -57,6 +57,7 @@ def test_two_members_through_the_commands(team: TeamDatabase, tmp_path: Path) ->
     assert arrived["key"].startswith("orm@")
     shown = bob.run("memory", "show", arrived["id"])
     assert "Ann" in shown and "github.com/acme/shop" in shown
+    assert "by Ann of the team" in bob.run("memory", "list")
     _check_status(ann)
     _check_checkpoints(ann, bob)
     _check_export(bob, tmp_path)
