@@ -50,7 +50,7 @@ class BriefResult(Struct, frozen=True):
 
     task: str
     place: int
-    """Place of the deciding item, from 1; 0: it is not told."""
+    """Place of the deciding item, from 1; 0 if it is not told."""
     share: float
     """Share of the rule's terms that are in its line."""
     items: int

@@ -132,7 +132,7 @@ def first_overloads(spans: Iterable[Span], *, across_files: bool) -> dict[Span, 
 
 
 def oracle_command(language: str, root: Path, options: argparse.Namespace) -> list[str]:
-    """Return the command that prints the calls; empty: its program is not installed."""
+    """Return the command that prints the calls; empty if its program is not installed."""
     program = {
         "go": "go",
         "java": "java",

@@ -448,8 +448,8 @@ def test_no_chain_of_names_outlasts_the_passes(unit: str, times: int) -> None:
 
 
 def test_colors_within_a_word_take_no_further_passes() -> None:
-    """What is found takes the rest of its word, colors included: else each pass would find a few
-    names more."""
+    """What is found takes the rest of its word, colors included: otherwise each pass would find
+    a few names more."""
     chain = "\x1b[31mpassword\x1b[0m=token=" * 1_000
     once = redact(f"{chain}password=hunter2Xy9kk", prose=True)
     assert "hunter2" not in once.text

@@ -164,7 +164,7 @@ class _TurnPlan(Struct):
     """The other judgments to remove: those of contents that no memory has."""
     is_needed: bool = False
     cause: str = ""
-    """Field of `PruneResult` that counts the usable judgments; empty: they stay."""
+    """Field of `PruneResult` that counts the usable judgments; empty if they stay."""
 
     def count(self, result: PruneResult) -> None:
         """Add this turn to the result."""

@@ -62,7 +62,7 @@ class LedgerTurn(Struct, frozen=True):
     figures: TurnFigures | None
     """The turn's figures; None if it has not finished, or they are damaged."""
     branch: str = ""
-    """Branch that was checked out; empty: none, or unknown."""
+    """Branch that was checked out; empty if there was none, or it is unknown."""
 
     @property
     def command(self) -> str:

@@ -86,7 +86,7 @@ class BudgetBackend(Protocol):
         ...
 
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
-        """Hold enough for one more call; False: no cap is set, so nothing is held.
+        """Hold enough for one more call; False if no cap is set, so nothing is held.
 
         Raises BudgetExhausted where a cap has no room; then nothing is held either.
         """
@@ -172,7 +172,7 @@ class Budget:
         )
 
     async def _set_aside(self, usd: Decimal) -> bool:
-        """Reserve more, or wait for a call in flight; False: no cap is set."""
+        """Reserve more, or wait for a call in flight; False if no cap is set."""
         if not self._is_held():
             # Calls in flight stay with the old reservation, and so with its day: it keeps what they
             # may cost, and gives back what it held ready.

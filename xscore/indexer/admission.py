@@ -193,7 +193,7 @@ def _spec(globs: tuple[str, ...]) -> "GlobList | None":
 
 @cache
 def refusal_by_name(path: str) -> str:
-    """Return the built-in class of excluded files this path is in; empty: none."""
+    """Return the built-in class of excluded files this path is in, or ""."""
     name = path.rpartition("/")[2]
     if reason := _BY_NAME.get(name):
         return reason

@@ -86,7 +86,7 @@ class ExtensionIndex(ReceiverIndex):
         return None
 
     def _nearness(self, method: ExtensionMethod, row: EntityRow | None, written: str) -> int:
-        """Return how near a method is to an object; 0: it is none of its methods."""
+        """Return how near a method is to an object; 0 if it is none of its methods."""
         return max(
             self._nearness_of(stated, method.row.path, row, written) for stated in method.types
         )

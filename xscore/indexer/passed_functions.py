@@ -15,7 +15,8 @@ _FUNCTIONS = frozenset({"arrow_function", "function_expression"})
 
 
 def chain_of_parameter(parameter: "Node", data: bytes) -> str:
-    """Return the chain of a parameter without a stated type; empty: its place says nothing."""
+    """Return the chain of a parameter without a stated type; empty if its place says
+    nothing."""
     around = parameter.parent
     index = 0
     if around is not None and around.type == "formal_parameters":

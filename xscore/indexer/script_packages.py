@@ -93,7 +93,7 @@ class ScriptPackages:
             self._workspaces.append((folder, GlobList(valid, below=False)))
 
     def resolve(self, target: str, importer: str) -> str | None:
-        """Return the file that a package's name means; empty: none that is here; None if it is
+        """Return the file that a package's name means; empty if it is not here; None if it is
         no package of here."""
         return self._resolve_from(target, folder_of(importer))
 
@@ -105,8 +105,8 @@ class ScriptPackages:
         return self._in_package(package, ".")
 
     def aliased(self, target: str, importer: str) -> str:
-        """Return the file that a name means by the nearest paths of a `tsconfig.json`; empty: none
-        that is here."""
+        """Return the file that a name means by the nearest paths of a `tsconfig.json`; empty if
+        it is not here."""
         if not self._aliases:
             return ""
         names = (f"@{target}", f"~{target}") if target.startswith("/") else (target,)
@@ -190,8 +190,8 @@ def is_paths_file(file_name: str) -> bool:
 
 
 def importable_name(hint: str) -> str:
-    """Return by which last part others import what a fact about a package leads to; empty: by
-    none."""
+    """Return the last part by which others import what a fact about a package leads to, or
+    ""."""
     name, _, fact = hint.removeprefix(MODULE).partition("#")
     place = fact.partition("=")[0]
     if place.startswith(ALIAS):

@@ -39,7 +39,7 @@ def assemble_parts(
 ) -> PipelineParts:
     """Put the parts of an opened repository together; nothing is sent.
 
-    loaded: where the settings come from; None: the caller built them. Raises NoUsableModel.
+    loaded: where the settings come from; None if the caller built them. Raises NoUsableModel.
     """
     settings, warnings = _usable_settings(store, given_settings)
     judge_spec, judge_warnings = factories.choose_judge(settings)

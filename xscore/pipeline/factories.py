@@ -198,8 +198,8 @@ def describe_lexical_judge(settings: Settings, *, store: Store) -> JudgeDescript
 
 
 def configured_judge(settings: Settings, *, store: Store) -> str | None:
-    """Return the key of the judge that the next turn would have; None: it keeps no judgments. Needs
-    no API key.
+    """Return the key of the judge that the next turn would have; None if it keeps no judgments.
+    Needs no API key.
 
     Raises NoUsableModel, UsageError.
     """

@@ -60,8 +60,8 @@ class JudgeDescription(Struct, frozen=True, kw_only=True):
     thresholds: Thresholds
     """The lowest final score that is kept, by kind, on its scale."""
     words_weight: float = 0.0
-    """Weight of what words say relative to its own scores (`joining`); 0: nothing is joined, as
-    with the items of a list, which have no word scores."""
+    """Weight of what words say relative to its own scores (`joining`); 0 if nothing is joined,
+    as with the items of a list, which have no word scores."""
     settings: Settings
     store: Store
     provider: Provider | None = None

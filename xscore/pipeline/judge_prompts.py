@@ -132,8 +132,8 @@ def caching_builder(judge: JudgeDescription) -> PromptBuilder:
 
 
 def prefix_ttl_s(judge: JudgeDescription) -> int:
-    """Return for how long to ask the host to keep prompts, given the gaps between turns; 0: it is
-    not asked."""
+    """Return for how long to ask the host to keep prompts, given the gaps between turns; 0 if
+    it is not asked."""
     declared = declared_of(judge)
     if not declared.cache_writes:
         return 0

@@ -176,9 +176,8 @@ async def with_probed_host(
 def _through_chat(
     described: JudgeDescription, resources: "TurnResources", error: UnknownModel
 ) -> JudgeDescription:
-    """Return the same model through chat, where its host has no route for decisions.
-
-    Raises the error else.
+    """Return the same model through chat, where its host has no route for decisions; otherwise
+    raise the error.
     """
     if described.spec.provider != DECISIONS_OF_OPENAI:
         raise error

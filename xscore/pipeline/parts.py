@@ -98,7 +98,7 @@ class PipelineParts(JudgingParts, frozen=True, kw_only=True):
     given: Settings
     """The settings as the caller gave them; `settings` may differ, in a replay."""
     loaded: LoadedSettings | None
-    """Where each setting comes from; None: the caller built the settings."""
+    """Where each setting comes from; None if the caller built the settings."""
     answerer: Answerer | None
     """The answering model; None: no usable one."""
     adapt_judge: "Callable[[JudgeDescription], JudgeDescription] | None" = None
@@ -162,7 +162,7 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
     now: float
     """Unix seconds."""
     figures: TurnFigures | None = None
-    """Figures of the turn; None: it has no receipt."""
+    """Figures of the turn; None if it has no receipt."""
     exit_code: int = 0
     error: BaseException | None = None
     """The error that ended it without a receipt."""
@@ -225,7 +225,7 @@ class KeepSession(Protocol):
     """Keeps the latest exchanges of a session for the user's other machines."""
 
     async def __call__(self, settings: Settings, *, store: "Store", thread: str) -> str:
-        """Return what is wrong with a setting; empty: nothing."""
+        """Return what is wrong with a setting, or ""."""
         ...
 
 

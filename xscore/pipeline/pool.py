@@ -64,7 +64,7 @@ class Pool(Struct, frozen=True):
     judged_this_turn: AbstractSet[str] = frozenset()
     """Known contents that were judged for this turn, in prompts shared with other turns."""
     thread: ThreadPlan | None = None
-    """Plan of a follow-up; None: it is no follow-up in a thread, or nothing is missing."""
+    """Plan of a follow-up; None if it is no follow-up in a thread, or nothing is missing."""
     terms: TermColumn = TermColumn()
     """Term vectors of all candidates; empty if the judge is a model, which needs none where all
     is known."""

@@ -52,7 +52,7 @@ class PreparedTurn(PooledTurn, frozen=True):
     warnings: tuple[str, ...] = ()
     """What a reader should know before anything is judged."""
     forecast: JudgeEstimate | None = None
-    """What judging will take; None: nothing will be sent to judge the turn."""
+    """What judging will take; None if nothing will be sent to judge the turn."""
     also: tuple[JoinedRepository, ...] = ()
     """Other repositories whose memories are in the pool."""
     sync_results: "tuple[TurnSyncResult, ...]" = ()
@@ -117,7 +117,7 @@ class Ranking(Struct, frozen=True):
     """How the turn ends if nothing was judged."""
     warnings: tuple[str, ...] = ()
     words_weight: float = 0.0
-    """Weight with which words were joined to the judge's scores; 0: they were not."""
+    """Weight with which words were joined to the judge's scores; 0 if they were not."""
 
     def in_order(self) -> list[Ranked]:
         """All judged candidates, best first, with the selection's tie-breaks."""
@@ -171,7 +171,7 @@ class TurnStages(Struct, frozen=True):
     ranking: Ranking
     reasons: Reasons = Reasons()
     bundle: "Bundle | None" = None
-    """The context as text; None: it is not shown."""
+    """The context as text; None if it is not shown."""
     answered: Answered = Answered()
 
     @property

@@ -58,7 +58,8 @@ class Schema(Struct, frozen=True):
     version: int
     """Schema number, which rises with every change of the file (`migrations`)."""
     migrate: Callable[[sqlite3.Connection, Path, KeySource | None], Migration | None]
-    """Brings an open older database to `version`; None: another process has done so meanwhile."""
+    """Brings an open older database to `version`; None if another process has done so
+    meanwhile."""
 
 
 BeforeWriting = Callable[[sqlite3.Connection], None]
@@ -113,7 +114,7 @@ def migration_of(connection: sqlite3.Connection) -> Migration | None:
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """Return the schema number of an open database; 0: it has no tables yet."""
+    """Return the schema number of an open database; 0 if it has no tables yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -451,7 +452,7 @@ def _create_tables(connection: sqlite3.Connection, path: Path, schema: Schema) -
 
 
 def _stored_version(connection: sqlite3.Connection, path: Path, schema: Schema) -> int:
-    """Return the schema number of our database; 0: it is new and empty.
+    """Return the schema number of our database; 0 if it is new and empty.
 
     Raises StoreTooNew, StoreDamaged.
     """

@@ -48,8 +48,8 @@ def note_closed(path: Path) -> None:
 
 @contextmanager
 def kept_from_sqlite(path: Path) -> Iterator[bool]:
-    """Keep this process from opening the database while its file is read; False: it has it open, so
-    do not read it."""
+    """Keep this process from opening the database while its file is read; False if it has it
+    open, so do not read it."""
     with _lock:
         yield _connections[os.path.realpath(path)] <= 0
 

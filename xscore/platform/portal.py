@@ -223,8 +223,8 @@ class Portal:
     def abandon(self) -> None:
         """Close the idle loop of a portal that nobody closed and nobody can use any more.
 
-        What is collected after it would else begin to close itself in a loop that never runs again,
-        of which Python warns from 3.13 on.
+        Otherwise what is collected after it would begin to close itself in a loop that never
+        runs again, of which Python warns from 3.13 on.
         """
         if not self._is_closed and self._pid == os.getpid():
             self._is_closed = True

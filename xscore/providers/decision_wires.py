@@ -74,7 +74,7 @@ class Wire(Struct, frozen=True, kw_only=True):
     wire."""
     usage: Callable[[Mapping[str, Any], Mapping[str, str]], Usage | None] = usage_in_body
     """Returns the tokens that a reply or its headers (looked up in lower case) say were read;
-    None: they do not."""
+    None if they do not."""
     key_header: str = "Authorization"
     """Header of the key: there after `Bearer`, elsewhere alone."""
     takes_levels: bool = True

@@ -67,7 +67,7 @@ class StreamReader:
         self.finish: Finish | None = None
         """How the reply ended; None if it has not yet."""
         self.usage: Usage | None = None
-        """Usage that the host reports; None: it reports none, or none that makes sense."""
+        """Usage that the host reports; None if it reports none, or none that makes sense."""
         self.counts_cached = False
         """Whether the host says what its cache served."""
         self.is_over = False

@@ -216,7 +216,7 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     review: ReviewState = ""
     """How the user reviewed an extracted fact; empty: stated, or accepted."""
     extracted: int = 0
-    """Version of the extraction that has read an exchange; 0: none has."""
+    """Version of the extraction that has read an exchange; 0 if none has."""
 
 
 STATED_ELSEWHERE = "statement"

@@ -334,7 +334,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     thresholds: dict[str, float] = {}
     """Thresholds of kinds that have their own."""
     words_weight: float = 0.0
-    """Weight with which words were joined to the judge's scores; 0: they were not."""
+    """Weight with which words were joined to the judge's scores; 0 if they were not."""
     second_draws: SecondDraws = SecondDraws()
     final_round: FinalRound = FinalRound()
     reasons: ReasonsAccount = ReasonsAccount()

@@ -330,7 +330,7 @@ def _add_link(
     """Count a link of a memory.
 
     feature: of the best memory at such an end; may be empty.
-    end_row: what is at the other end; None: it shares no word with the task.
+    end_row: what is at the other end; None if it shares no word with the task.
     """
     links.linked += 1
     if end_row is None:

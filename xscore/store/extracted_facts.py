@@ -166,7 +166,7 @@ def all_facts(connection: sqlite3.Connection) -> list[Memory]:
 
 
 def note_saying(connection: sqlite3.Connection, memory_id: str, exchange: str) -> bool:
-    """Note that a fact was said in an exchange; False: it was noted before."""
+    """Note that a fact was said in an exchange; False if it was noted before."""
     noted = connection.execute(
         "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)"
         " ON CONFLICT DO NOTHING",

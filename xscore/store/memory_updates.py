@@ -48,7 +48,7 @@ def set_trust(
     evidence_count: int,
     used_at: float,
 ) -> None:
-    """Write how far a memory is believed. used_at: when it was of use; 0: it was not."""
+    """Write how far a memory is believed. used_at: when it was of use; 0 if it was not."""
     connection.execute(
         "UPDATE memory_row SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at,"
         " ?) WHERE id = ?",

@@ -131,7 +131,8 @@ def load_session(connection: sqlite3.Connection, thread: str) -> WorkingSession 
 def session_of_branch(
     connection: sqlite3.Connection, *, branch: str, renamed_from: Sequence[str] = ()
 ) -> WorkingSession | None:
-    """Return the session that the next turn on this branch would continue; None: it would open one.
+    """Return the session that the next turn on this branch would continue; None if it would
+    open one.
 
     renamed_from: earlier names of the branch, used if the current name never had a session.
     """

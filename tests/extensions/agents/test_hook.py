@@ -327,7 +327,7 @@ def test_a_busy_machine_gets_what_there_is(
                 root.mkdir()
                 write_files(root, FILES)
                 build_index(commit_all(root))
-                # What else the machine does is no part of the promise.
+                # Other work of the machine is no part of the promise.
                 deadline = deadline_under_load(core, 6, deadline_s=2.0 * attempt.slowness)
                 monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
                 texts = [

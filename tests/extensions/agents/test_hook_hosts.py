@@ -95,7 +95,7 @@ def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
     with crowded_core(5) as core:
         for attempt in slower_attempts():
             with attempt:
-                # What else the machine does is no part of the promise.
+                # Other work of the machine is no part of the promise.
                 deadline = deadline_under_load(core, 5, deadline_s=2.0 * attempt.slowness)
                 monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", deadline)
                 texts = four_at_once(attempt.number, core)

@@ -193,7 +193,7 @@ class BackgroundWork:
             self.done.files += (await pipeline.index()).files.indexed
 
     async def finish_turns(self) -> bool:
-        """Finish the turns that a deadline cut short; False: it was interrupted.
+        """Finish the turns that a deadline cut short; False if it was interrupted.
 
         Raises StoreError.
         """
@@ -287,7 +287,7 @@ class BackgroundWork:
         return answer
 
     async def judge_changes(self) -> bool:
-        """Judge what has changed since the latest question of each open thread; False: it was
+        """Judge what has changed since the latest question of each open thread; False if it was
         interrupted.
 
         Raises StoreError.

@@ -46,7 +46,7 @@ def outline(text: str, task: str, *, first_line: int) -> str:
     """Return the first line of a text and those that have most words of the task, with their
     numbers.
 
-    first_line: the number of the text's first line in its file; 0: it has none.
+    first_line: the number of the text's first line in its file; 0 if it has none.
     """
     lines = text.split("\n")
     shown = telling_lines(lines, task, most=OUTLINE_LINES, only_hits=True)

@@ -125,8 +125,8 @@ def is_new(memory: Memory, *, since: float) -> bool:
 
 
 def lines_within(items: Sequence[BriefItem], room: int) -> list[str]:
-    """Return the lines of the first items that fit: first the most telling words of all, then what
-    else there is room for, best item first."""
+    """Return the lines of the first items that fit: first the most telling words of all, then
+    whatever else there is room for, best item first."""
     while items and len(items) * LEAST_LINE > room:
         items = items[:-1]
     sizes = [size_of(_line(item, room, quotes=1)) + 1 for item in items]

@@ -114,7 +114,7 @@ class HookMessage(Struct, frozen=True):
 
     @property
     def log(self) -> Path | None:
-        """The agent's log; None: it named none. Raises UsageError for what is not a path."""
+        """The agent's log; None if it named none. Raises UsageError for what is not a path."""
         if not self.transcript_path:
             return None
         return Path(_checked_path(self.transcript_path, "log"))

@@ -72,7 +72,7 @@ class CommandWords:
 
     def __init__(self, kind: str, *, only_reads: bool, is_outside: bool) -> None:
         self.kind = kind
-        """Program and subcommand of its first part that does more than read; empty: it only
+        """Program and subcommand of its first part that does more than read; empty if it only
         reads."""
         self.only_reads = only_reads
         self.is_outside = is_outside

@@ -96,7 +96,7 @@ def watch(once: bool, flags: Flags) -> None:
 
 
 def _take(held: BackgroundLease, store: Store, flags: Flags, *, waits: bool) -> bool:
-    """Take the lease; False: another process has it.
+    """Take the lease; False if another process has it.
 
     Raises UsageError where that one stays until it is stopped.
     """

@@ -363,7 +363,7 @@ def list_in_words(questions: int, candidates: int, cached: int) -> str:
 
 
 def next_step(status: JobStatus) -> str:
-    """Return the next command, in one line; empty: none."""
+    """Return the next command, in one line, or ""."""
     if status.problem:
         return f"{status.job}: {one_line(status.problem)}"
     if status.is_pending and status.over_budget and not status.sent:

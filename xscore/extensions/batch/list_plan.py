@@ -52,7 +52,7 @@ class ListOptions(Struct, frozen=True, kw_only=True):
     """Paths of the files to judge; memories of other files are left out."""
     out: Path | None = None
     actors: int = 0
-    """Actors of Ray that judge; 0: this process judges."""
+    """Actors of Ray that judge; 0 if this process judges."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: from now."""
 

@@ -45,7 +45,7 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     mark: str = ""
     """Our name for the batch; empty if the vendor stores none, or it is not ours."""
     requests: int
-    """Number of requests; 0: the vendor has not said."""
+    """Number of requests; 0 if the vendor has not said."""
     done: int = 0
     problem: str = ""
     is_queue_full: bool = False

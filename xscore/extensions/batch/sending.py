@@ -70,7 +70,7 @@ class BatchInput(Struct):
     none."""
 
     def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
-        """Return the limit that another request would exceed; empty: none.
+        """Return the limit that another request would exceed, or "".
 
         size: bytes.
         usd: its highest price.
@@ -311,7 +311,7 @@ class BatchSender:
         )
 
     async def send(self) -> bool:
-        """Create one batch of planned requests; False: nothing could be sent.
+        """Create one batch of planned requests; False if nothing could be sent.
 
         Raises leaves of ProviderError.
         """

@@ -137,7 +137,7 @@ def _encode(history: CommitHistory) -> str:
 
 
 def _decode(written: str) -> CommitHistory | None:
-    """Return what was stored; None: nothing, or not what this version writes."""
+    """Return what was stored; None if that is nothing, or not what this version writes."""
     if not written:
         return None
     try:

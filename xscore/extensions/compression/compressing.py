@@ -60,7 +60,7 @@ class CompressionReport(Struct, frozen=True, kw_only=True):
     due: bool
     """Whether the session takes 70 % of the context or more."""
     budget: int
-    """Tokens that the text may take; 0: it is not due, so nothing was pushed down."""
+    """Tokens that the text may take; 0 if it is not due, so nothing was pushed down."""
     tokens: int
     """Estimated tokens of the text."""
     fits: bool

@@ -147,7 +147,7 @@ class _Tiers:
         return sum(self.tokens.values())
 
     def push(self, tier: Tier) -> bool:
-        """Push the oldest turn of a tier down; False: there is none."""
+        """Push the oldest turn of a tier down; False if there is none."""
         plan = self._plan
         if tier is Tier.CURRENT and plan.topics < len(self._turns):
             self._plan = replace(plan, topics=plan.topics + 1)

@@ -196,7 +196,7 @@ class _PoolRun(Struct, frozen=True):
     """One judging of the copied files."""
 
     observed: _Observed | None
-    """What was observed; None: nothing could be ranked."""
+    """What was observed; None if nothing could be ranked."""
     spent: StageUsage
     ended: str = ""
     """Why it ended before everything was judged; empty if it did not."""

@@ -55,7 +55,7 @@ class CaseRecord(QuestionResult, frozen=True, kw_only=True):
     parent: str
     date: str
     best_score: float
-    """Highest score; 0: nothing was judged."""
+    """Highest score; 0 if nothing was judged."""
     bins: tuple[CalibrationBin, ...]
     unjudged_by_cause: dict[str, int]
     ranked: tuple[RankedLine, ...]

@@ -222,7 +222,7 @@ def _place_of(quote: str, text: str) -> tuple[int, int] | None:
 def _objection(
     session: _ReadSession, fact: Fact, quoted: Sequence[Sentence], *, message: int
 ) -> str:
-    """Return why these sentences do not bear out a fact; empty: they do."""
+    """Return why these sentences do not bear out a fact; empty if they do."""
     for sentence in quoted:
         # A failure may be stated as what did not work.
         is_failure = isinstance(fact, Failure) and sentence.doubt is Doubt.TRIED
@@ -234,7 +234,7 @@ def _objection(
 
 
 def _overstatement(fact: Fact, quoted: Sequence[Sentence]) -> str:
-    """Return what a fact says that its sentences do not; empty: nothing."""
+    """Return what a fact says that its sentences do not, or ""."""
     quoted_words = " ".join(sentence.words for sentence in quoted)
     if negates(fact.text) != negates(quoted_words):
         return "its text and its quote disagree about a negation"

@@ -221,9 +221,9 @@ class ClosedSession(Struct, frozen=True, kw_only=True):
 
     thread: str
     carried: tuple[str, ...] = ()
-    """Ids of memories given to the project; empty: the session noted none."""
+    """Ids of memories given to the project; empty if the session noted none."""
     summary: str = ""
-    """Id of the summary of its exchanges; empty: none."""
+    """Id of the summary of its exchanges; empty if there is none."""
     exchanges: int = 0
     """Number of exchanges in the summary."""
 

@@ -63,7 +63,7 @@ class Suggestion(Struct, frozen=True):
     memory_id: str
     confidence: float
     projects: int
-    """Number of projects that do so; 0: the user stated it."""
+    """Number of projects that do so; 0 if the user stated it."""
 
     @property
     def is_name(self) -> bool:
@@ -75,7 +75,8 @@ class Suggestions(Struct, frozen=True):
     """All suggestions, in one sentence and one by one."""
 
     text: str
-    """The sentence, such as `You typically use Prisma + Postgres; …`; empty: none."""
+    """The sentence, such as `You typically use Prisma + Postgres; …`; empty if there is
+    none."""
     suggestions: tuple[Suggestion, ...]
 
 

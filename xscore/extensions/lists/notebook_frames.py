@@ -21,7 +21,7 @@ class FrameView:
 
     def __init__(self, before: ShowFrame | None, cut: float) -> None:
         self.before = before
-        """How frames were shown before; None: by their own method."""
+        """How frames were shown before; None if by their own method."""
         self.cut = cut
 
     def __call__(self, frame: Any) -> str | None:

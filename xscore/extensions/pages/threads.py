@@ -64,7 +64,8 @@ def _turns_until(
 
 
 def _kept_names(connection: sqlite3.Connection, turn_id: str) -> dict[str, str] | None:
-    """Return the names of what a turn kept, by memory id; None: it left no readable receipt."""
+    """Return the names of what a turn kept, by memory id; None if it left no readable
+    receipt."""
     past = past_turn(connection, turn_id)
     if past is None or not past.receipt:
         return None

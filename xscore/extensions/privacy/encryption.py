@@ -151,7 +151,7 @@ def _conversion(
 
 
 def _is_encrypted(path: Path, key: bytes) -> bool:
-    """Whether this key opens the database; False: it is plain. Raises StoreError."""
+    """Whether this key opens the database; False if it is plain. Raises StoreError."""
     noted = sqlite_drivers.read_note(path)
     if noted is None:
         return False

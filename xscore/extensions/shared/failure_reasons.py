@@ -51,6 +51,6 @@ def failure_hint(error: BaseException, hint: str) -> str:
 
 
 def _diagnosis(error: BaseException, field: str) -> str:
-    """Return a field of PostgreSQL's answer; empty: it is no answer of a server."""
+    """Return a field of PostgreSQL's answer; empty if it is no answer of a server."""
     diagnosis: Any = getattr(error, "diag", None)
     return getattr(diagnosis, field, None) or ""

@@ -207,7 +207,7 @@ class SharedRates:
         self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(
             deque
         )
-        """The kinds that each call took at the server; None: it took from this process's own
+        """The kinds that each call took at the server; None if it took from this process's own
         buckets."""
         self._returning: asyncio.Task[None] | None = None
 

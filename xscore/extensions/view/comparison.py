@@ -24,12 +24,12 @@ class ComparedMemory(NamedTuple):
     before: float | None
     now: float | None
     rank_before: int
-    """Rank among the chosen memories of the earlier turn, from 1; 0: it was not chosen."""
+    """Rank among the chosen memories of the earlier turn, from 1; 0 if it was not chosen."""
     rank_now: int
 
     @property
     def change(self) -> float | None:
-        """How far it rose; None: one of the turns has no score of it."""
+        """How far it rose; None if one of the turns has no score of it."""
         if self.before is None or self.now is None:
             return None
         return self.now - self.before

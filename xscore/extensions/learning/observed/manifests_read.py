@@ -114,7 +114,7 @@ def is_settings_file(path: str) -> bool:
 
 
 def _tool_of(path: str) -> str:
-    """Return the tool that a file of the top folder configures; empty: none."""
+    """Return the tool that a file of the top folder configures, or ""."""
     if "/" in path:
         return ""
     for pattern, tool in _OF_TOOLS.items():

@@ -53,7 +53,7 @@ class StackPart(Struct, frozen=True):
     files: tuple[str, ...] = ()
     """Files that import it, sorted."""
     manifest: SourceLine | None = None
-    """The line that names it; None: only imports show it."""
+    """The line that names it; None if only imports show it."""
     folder: str = ""
     """Folder in which it is another choice than the project's main one; empty if it is the main
     one."""

@@ -52,7 +52,7 @@ class Membership(Struct, frozen=True, kw_only=True):
     is_slow: bool = False
     """Whether the last exchange took longer than a turn waits."""
     background_sync_at: float = 0.0
-    """When a background sync was started; 0: it is over."""
+    """When a background sync was started; 0 if it is over."""
     problem: str = ""
     """What went wrong in a background sync, and no turn has reported yet."""
     failures: int = 0

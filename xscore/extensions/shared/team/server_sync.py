@@ -67,7 +67,7 @@ class SentEntries(Struct, frozen=True, kw_only=True):
     count: int = 0
     retracted: int = 0
     version: int = 0
-    """Version of the project afterwards; 0: nothing was sent."""
+    """Version of the project afterwards; 0 if nothing was sent."""
 
 
 class PulledEntries(Struct, frozen=True, kw_only=True):

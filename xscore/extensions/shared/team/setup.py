@@ -179,7 +179,7 @@ def apply_setup(
 
 
 def schema_version(connection: "psycopg.Connection[Any]") -> int:
-    """Return the version of the schema that is there; 0: none is."""
+    """Return the version of the schema that is there; 0 if none is."""
     if first_value(connection, _SCHEMA_VERSION) is None:
         return 0
     return int(first_value(connection, "SELECT number FROM xscore_team.version"))
