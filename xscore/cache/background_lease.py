@@ -93,7 +93,7 @@ class BackgroundLease:
 
         Raises StoreError.
         """
-        # Looked at and written in one transaction: of two that try at once one sees the other.
+        # Looked at and written in one transaction: if two try at once, one sees the other.
         with self._lock, database.transaction(self._connection) as connection:
             before = _read_holder(connection).runner
             mark = None

@@ -62,7 +62,7 @@ class Lease:
         self, clock: Callable[[], float] = time.time, *, name: str = "", pid: int = 0
     ) -> None:
         """name: a lease that the parent process wrote for this one.
-        pid: of a process just started, to write it.
+        pid: that of a process just started, to write it.
         """
         self.id: str = name or random_hex(8)
         self._clock = clock

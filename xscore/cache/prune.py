@@ -337,7 +337,8 @@ def _plan(connection: Connection, sweep: PruneOptions, *, now: float) -> list[_T
         elif _is_unused(turn, sweep):
             turn_plan.cause = "unused"
         plan.append(turn_plan)
-        # What is needed stays whole; of the others only what is usable counts against the cap.
+        # What is needed stays whole; only the usable judgments of the others count against the
+        # cap.
         if is_needed:
             surplus += count
         elif not turn_plan.cause:

@@ -134,8 +134,8 @@ def _misses(label: str, misses: Sequence[Selected], way: str) -> str:
 
 
 def _short_name(memory: Selected) -> str:
-    """Return the name of code alone, since a path is as long as the rest of the line; of other
-    files the place, since a passage is named by its first words."""
+    """Return the name alone for code, since a path is as long as the rest of the line; for
+    other files the place, since a passage is named by its first words."""
     if memory.kind in PRODUCT_CODE_KINDS and memory.entity:
         return one_line(memory.entity)
     if memory.path:
@@ -157,7 +157,7 @@ def render_unjudged(answer: Answer) -> str:
     if not answer.coverage.unjudged or (all_unjudged and answer.ranked_by):
         return ""  # where words ranked instead, a warning has said why
     has_way_on = any("`xscore continue" in warning for warning in answer.warnings)
-    # Each detail once. Of a spent budget a warning has said how to go on.
+    # Each detail once. For a spent budget a warning has said how to go on.
     details: dict[str, None] = {}
     for absent in answer.unjudged.sample:
         is_in_warning = absent.cause == UnjudgedCause.BUDGET and has_way_on

@@ -91,9 +91,9 @@ _TABLES = f"""
     );
     CREATE TABLE chosen (repo, turn, PRIMARY KEY (repo, turn));
 """
-"""`ledger` and `ledger_turn` hold one ledger at a time; `call` has the group of each row by every
-grouping. `durations`: of live answered calls, comma-separated: twice their microseconds, plus one
-if tokens came from a prefix cache."""
+"""`ledger` and `ledger_turn` hold one ledger at a time; `call` has the group of each row by
+every grouping. `durations`: those of live answered calls, comma-separated: twice their
+microseconds, plus one if tokens came from a prefix cache."""
 _PLACE = f"""
     INSERT INTO call
     SELECT {", ".join(_GROUP_SQL.values())}, of_turn,

@@ -248,7 +248,7 @@ def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
 
 
 def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
-    """Add up the scores of each judge separately. figures: of turns, newest first."""
+    """Add up the scores of each judge separately. figures: those of the turns, newest first."""
     by_judge: dict[str, list[TurnFigures]] = {}
     for turn in figures:
         by_judge.setdefault(turn.judge, []).append(turn)

@@ -423,8 +423,8 @@ def _argument_count(captures: "Captures") -> int:
 
 
 def _chain(data: bytes, node: "Node") -> str:
-    """Return the chain of what is called; of an object without one only the name that is called on
-    it."""
+    """Return the chain of what is called; if the object has none, only the name that is called
+    on it."""
     chain = chain_of(node, data)
     if chain:
         return chain

@@ -112,8 +112,8 @@ class ModuleIndex:
     def __init__(
         self, languages: Mapping[str, str], mentions: Callable[[str], FileMentions]
     ) -> None:
-        """languages: of all files.
-        mentions: of a path.
+        """languages: those of all files.
+        mentions: those of a path.
         """
         self._languages = languages
         self._mentions = cache(mentions)

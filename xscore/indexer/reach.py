@@ -32,8 +32,8 @@ class ReachIndex(ModuleIndex):
         mentions: Callable[[str], FileMentions],
         is_barrel: Callable[[str], bool],
     ) -> None:
-        """languages: of all files.
-        mentions: of a path.
+        """languages: those of all files.
+        mentions: those of a path.
         is_barrel: whether a file defines nothing itself.
         """
         super().__init__(languages, mentions)

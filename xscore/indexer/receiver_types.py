@@ -1,11 +1,11 @@
 """Follow the chain of a call's object to its class, through what files state of results, members
 and variables.
 
-A class of this repository has methods and members; of a type that is none of it only the arguments
-are known, so that `Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside
+A class of this repository has methods and members; only the arguments of any other type are
+known, so that `Optional[Store]` and the items of `[]Store` lead to `Store`. What leads outside
 gets no edge; where nothing is known, the rule of unique names decides (`links`). Bounded: each
-chain is followed once, at most `MAX_FOLLOWED` deep. Trade-off: arguments of generic classes of the
-repository itself are not followed.
+chain is followed once, at most `MAX_FOLLOWED` deep. Trade-off: arguments of generic classes of
+the repository itself are not followed.
 """
 
 from functools import cached_property
@@ -188,7 +188,7 @@ class ReceiverIndex(VariableIndex):
         return self._imported_value(name, place, path)
 
     def _object_itself(self, owner: str, path: str, *, is_base: bool) -> Value | None:
-        """Return what `self` or `super` means in a class; of a class without known bases `super` is
+        """Return what `self` or `super` means in a class; if it has no known bases, `super` is
         outside."""
         class_row = self._class_here(owner, path)
         if class_row is None:
@@ -316,7 +316,7 @@ class ReceiverIndex(VariableIndex):
     def _step(self, value: Value, step: str, *, count: int = NOT_CALLED) -> Value | None:
         """Return what a call, an index or a member of a value is.
 
-        count: of arguments, with which the next step calls the member.
+        count: number of arguments with which the next step calls the member.
         """
         if self._depth >= MAX_FOLLOWED:
             return None
@@ -426,7 +426,8 @@ class ReceiverIndex(VariableIndex):
         return Value(row)
 
     def _called(self, value: Value, count: int) -> Value | None:
-        """Return what a function gives. count: of arguments, by which overloads differ."""
+        """Return what a function gives. count: number of arguments, by which overloads
+        differ."""
         if value.result:
             return self._result(value.result, value)
         row = value.row

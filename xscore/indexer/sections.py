@@ -145,8 +145,8 @@ def name_rows(lines: Sequence[str], start: int, end: int) -> str:
 
 
 def _line_name(line: str) -> str:
-    """Return the words of a line without the marks around them; of markup, its first element and
-    what it says."""
+    """Return the words of a line without the marks around them; for markup, its first element
+    and what it says."""
     words = " ".join(line.split())
     element = _ELEMENT.match(words)
     if element:

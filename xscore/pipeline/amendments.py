@@ -193,7 +193,7 @@ def amending_pairs(
     weights_of: dict[bool, Weights] = {}
     pairs: list[tuple[Saying, Saying]] = []
     for place, later in enumerate(sayings):
-        # Of two of the same time neither is the later one.
+        # If both have the same time, neither is the later one.
         earlier = [saying for saying in sayings[place + 1 :] if saying.at < later.at]
         cited = _cited_by(later, earlier)
         if not cited and later.is_amending:
@@ -256,7 +256,7 @@ def _placed(
     amends: dict[str, list[Saying]] = {}
     amended: dict[str, list[Saying]] = {}
     for later, earlier in pairs:
-        # Of a chat, exchanges of this session or outside the scope are not candidates.
+        # Exchanges of a chat that are of this session or outside the scope are not candidates.
         speakers = [member for member in later.members if member.id in scores]
         listeners = [member for member in earlier.members if member.id in scores]
         if not speakers or not listeners:

@@ -211,8 +211,8 @@ class Pipeline:
         """Do all but the answering call; `bundle` holds what was chosen.
 
         form: `xml`, `markdown`, `json`, `memory`, or empty for no bundle.
-        max_tokens: of the bundle; None: the setting `bundle.max_tokens`.
-        The others are those of `ask`, and so is what is raised.
+        max_tokens: most tokens of the bundle; None: the setting `bundle.max_tokens`. The others
+        are those of `ask`, and so is what is raised.
         """
         require_kind(int, type(None), max_tokens=max_tokens)
         if form:

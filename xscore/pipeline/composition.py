@@ -116,7 +116,7 @@ def compose(
 
     passing: best first.
     below: best first.
-    words: of the memories that `namesakes` names, by id.
+    words: those of the memories that `namesakes` names, by id.
     """
     places = Places(words=words)
     for ranked in passing:
@@ -188,7 +188,7 @@ def _fill(
 
 
 def _file_of(candidate: Candidate) -> str:
-    """Return the path of what a memory is a part of; of a fetched document its title."""
+    """Return the path of what a memory is a part of; for a fetched document its title."""
     return candidate.path or candidate.entity.partition(WITHIN)[0]
 
 

@@ -44,7 +44,7 @@ much: joined, a strong judge lost some of what it had kept."""
 def join(outcomes: Sequence[Outcome], *, weight: float) -> list[Ranked]:
     """Return every judged outcome with its joined score, in the given order; without boosts.
 
-    weight: of the evidence of words in a large pool; 0: the score is the judge's.
+    weight: that of the evidence of words in a large pool; 0: the score is the judge's.
     """
     judged = outcomes
     if has_unjudged(outcomes):

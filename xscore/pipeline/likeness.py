@@ -40,8 +40,8 @@ class TurnLikeness(Protocol):
     ) -> Likeness:
         """Return the likeness of this turn.
 
-        needs_all: of every memory, however long it takes; False: of those that can be embedded in
-            some seconds, and of the nearest alone.
+        needs_all: return that of every memory, however long it takes; False: only of those that
+            can be embedded in some seconds, and of the nearest alone.
         """
         ...
 

@@ -83,8 +83,8 @@ def store_version(connection: sqlite3.Connection) -> int:
 def note_change(connection: sqlite3.Connection, change: NotedChange, *, version: int) -> None:
     """Note what git found, unless the store cannot be written at once.
 
-    version: of the store before git was asked. Another process that has written since may have
-    indexed a later change: then nothing is noted.
+    version: version of the store before git was asked. Another process that has written since
+    may have indexed a later change: then nothing is noted.
     """
     count = sum(map(len, change.lines.values()))
     if not change.state or count > MOST_NOTED or not is_safe_name("\n".join(change.lines)):

@@ -203,8 +203,8 @@ def _glob_test(globs: Sequence[str]) -> Callable[[str], bool]:
 
 
 def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, Judgment]:
-    """Return every judgment of this turn by these judges (their keys), by content hash: of two
-    draws their mean.
+    """Return every judgment of this turn by these judges (their keys), by content hash; if
+    there are two draws, their mean.
 
     Where several judged the same content, the first of them counts. Raises StoreDamaged.
     """

@@ -71,7 +71,7 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
     capability: Capability
     scores: tuple[int, ...]
-    """Of the two memories, 0..100; a decision host that left one out has one."""
+    """Scores of the two memories, 0..100; if a decision host left one out, there is one."""
     usage: Usage
     """Usage of the call that was readable."""
     took_s: float

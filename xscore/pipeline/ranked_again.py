@@ -58,8 +58,8 @@ def candidates_now(
 
 
 def judges_of(past: PastTurn, receipt: Answer) -> list[str]:
-    """Return the keys of the judges of a past turn: of a final round, whose scores count, then its
-    own."""
+    """Return the keys of the judges of a past turn: that of a final round, whose scores count,
+    then its own."""
     if receipt.final_round.key:
         final = [receipt.final_round.key]
     else:

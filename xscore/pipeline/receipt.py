@@ -370,7 +370,8 @@ def _shown_bundle(options: TurnOptions, stages: TurnStages) -> str | None:
 
 
 def _exit_code(coverage: Coverage, stages: TurnStages, *, wants_answer: bool) -> int:
-    """Return the exit code: of several ends, the one that matters most to a caller."""
+    """Return the exit code: if there are several ends, the one that matters most to a
+    caller."""
     judged = stages.judged
     ranking = stages.ranking
     answered = stages.answered

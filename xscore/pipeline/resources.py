@@ -165,8 +165,8 @@ class OpenShared(Protocol):
         """Return the joined stores, to be entered.
 
         note: tells the user when the server goes away, and when it is back.
-        connection: of the store that remembers whether the server was away; None if nothing
-            does.
+        connection: that of the store that remembers whether the server was away; None if
+            nothing does.
         knock: of a turn that has begun to look for the server.
         """
         ...
@@ -222,8 +222,8 @@ class TurnResources(Struct, kw_only=True):
     knock: "BegunKnock | None" = None
     """See `JudgingParts.knock`."""
     stop_source: Callable[[], StopSignal] | None = None
-    """Makes the stop of each question of a list, which all stop together; None: of a turn, which
-    stops alone."""
+    """Makes the stop of each question of a list, which all stop together; None for a turn,
+    which stops alone."""
 
     async def judgment_access(
         self,

@@ -60,7 +60,7 @@ async def draw_again(
 ) -> tuple[JudgedPool, SecondDraws]:
     """Judge a second time what came near its threshold.
 
-    described: of the judge that gave the first scores. What gets no second score keeps its first.
+    described: the judge that gave the first scores. What gets no second score keeps its first.
     Raises StoreError.
     """
     near, beyond = _near_threshold(parts, pooled.turn, first_pool.outcomes)

@@ -276,10 +276,10 @@ def within_limited_places(
 
 def least_score_of_commit(best_of_code: float, task: str, kinds: Sequence[str]) -> float:
     """Return the score that a commit needs for a place: one far below the code that passed says
-    little of where to look. 0 where the task or its scope asks for commits.
+    little about where to look. It is 0 where the task or its scope asks for commits.
 
     best_of_code: the best score of code that passed; 0: none did.
-    kinds: of the turn's scope.
+    kinds: those of the turn's scope.
     """
     if Kind.COMMIT in kinds or re.search(_ASKS_FOR_HISTORY, task):
         return 0.0

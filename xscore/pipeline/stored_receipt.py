@@ -71,7 +71,7 @@ def _usage_by_stage(usage: object) -> dict[Stage, StageUsage]:
         spent = usage.get(stage)
         if spent is None:
             continue
-        # One at a time: of a mapping, the error of the whole receipt would not name the key.
+        # One at a time: the error of a whole receipt would not name the key of a mapping.
         try:
             by_stage[stage] = msgspec.convert(_as_stage_usage(spent), StageUsage)
         except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
 """One turn as a stream of its events, the receipt last.
 
-The turn never waits for its reader: of what is unread, reports of progress are joined into one, and
-so are pieces of the answer, so that no judgment is lost and at most a few events wait. Trade-off: a
+The turn never waits for its reader: unread reports of progress are joined into one, and so are
+pieces of the answer, so that no judgment is lost and at most a few events wait. Trade-off: a
 slow reader sees fewer, larger ones.
 """
 

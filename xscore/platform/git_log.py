@@ -223,8 +223,7 @@ def _present_names(fields: Iterator[str], later_name: dict[str, str]) -> list[st
 def hunk_heads(root: Path, hashes: Iterable[str], *, limit: int) -> dict[str, tuple[str, ...]]:
     """Return the heads of the hunks of these commits, each once: hash -> `def total(order):`.
 
-    limit: how many of a commit are kept. Of commits beyond the bounds of bytes and time there are
-    none.
+    limit: how many of a commit are kept. Commits beyond the bounds of bytes and time have none.
     """
     # Both name a program of the repository's choice.
     safe = (

@@ -287,7 +287,7 @@ def _piece(
 ) -> BundlePiece:
     """Return what is shown of an entry.
 
-    texts: of all entries of its file, whose imports its header keeps.
+    texts: those of all entries of its file, whose imports its header keeps.
     token_limit: tokens above which it is left out.
     """
     memory = entry.memory

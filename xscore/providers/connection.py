@@ -140,8 +140,8 @@ class HostConnection:
         its body still unread.
 
         data: the body, as aiohttp takes it; None if it has none.
-        headers: in addition to those of every request; with a body, its `Content-Type`. Raises
-        one of `caught`; HostRefused for every status that is not a success.
+        headers: in addition to those of every request; with a body, its `Content-Type`.
+        Raises one of `caught`; HostRefused for every status that is not a success.
         """
         session = self._session or self._open()
         url = path if "://" in path else f"{self.base_url}{path}"

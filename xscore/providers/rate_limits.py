@@ -140,8 +140,8 @@ class RateBudget(Protocol):
 
 
 class LocalRates:
-    """The limits a minute of one host, in this process: of each kind the lower of the user's and
-    the host's."""
+    """The limits a minute of one host, in this process: for each kind the lower of the user's
+    and the host's."""
 
     def __init__(
         self,

@@ -2,10 +2,10 @@
 counted as it comes.
 
 A reply may never end, or unpack from a few kilobytes to gigabytes. The bound follows from the
-tokens that a call asks for; of an error only what can be shown is read, and its status still says
-what it is. Calls of models and downloads of pages read through here. Trade-off: a reply cut off
-here may have been charged and is lost, and only gzip and deflate are unpacked, neither of which was
-asked for.
+tokens that a call asks for; only what can be shown of an error is read, and its status still
+says what it is. Calls of models and downloads of pages read through here. Trade-off: a reply
+cut off here may have been charged and is lost, and only gzip and deflate are unpacked, neither
+of which was asked for.
 """
 
 import zlib

@@ -43,8 +43,7 @@ CHAT_MODEL_HINT = "Name a chat model, or `none`."
 """The hint of a setting that names a chat model."""
 
 FILE_HEAD_BYTES = 1 << 20
-"""How much of a file is read: of a script all of it; of a model its name, layers and
-vocabulary."""
+"""How much of a file is read: all of a script; of a model its name, layers and vocabulary."""
 
 Connect = Callable[[str, Settings], Provider]
 
@@ -71,8 +70,8 @@ class ModelSpec(Struct, frozen=True):
 
 
 def parse_model_spec(text: str) -> ModelSpec:
-    """Read `provider:model`, `lexical`, or a bare name: of a model that tells its provider, or of a
-    decision vendor.
+    """Read `provider:model`, `lexical`, or a bare name: that of a model that tells its
+    provider, or of a decision vendor.
 
     After `provider:` may be colons. A decision vendor alone means its pinned model.
     Raises UsageError for an unknown provider or a missing model.
@@ -100,7 +99,7 @@ def parse_model_spec(text: str) -> ModelSpec:
 def parse_chat_model(text: str, *, key: str, hint: str) -> ModelSpec:
     """Read the chat model that a setting names.
 
-    key: of the setting. hint: what to do if it names no chat model.
+    key: name of the setting. hint: what to do if it names no chat model.
     Raises UsageError for a judge that answers no prompt, and as `parse_model_spec` does.
     """
     spec = parse_model_spec(text)

@@ -1,7 +1,7 @@
 """Map a status, code or broken connection to one of our errors, for all dialects, with a message
 that is safe to show.
 
-A host's text is untrusted and may repeat the request: of a body only a short message is shown,
+A host's text is untrusted and may repeat the request: only a short message of a body is shown,
 with the key cut out, and nothing where it repeats the prompt. Kinds come from statuses and
 codes, never from the words of a message. The codes of both dialects are in one table, since
 gateways mix them. Trade-off: a host that says "no money" in prose only is taken by its status.

@@ -75,7 +75,7 @@ class JudgeIdentity(Struct, frozen=True):
 def lexical_identity(term_version: str) -> JudgeIdentity:
     """Return the identity of the judge without a model.
 
-    term_version: of the term vectors that it reads.
+    term_version: version of the term vectors that it reads.
     """
     return JudgeIdentity(
         provider="lexical",

@@ -170,7 +170,7 @@ class TermWorth(Struct, frozen=True):
     """What each term of a task is worth; sequences by term."""
 
     evidence: Sequence[float]
-    """Idf, times the term's weight; of a joined one less."""
+    """The idf, times the term's weight; less for a joined one."""
     asked_for: Sequence[float]
     """The idf of what the task asks for; 0 for the other terms."""
     joined: Sequence[bool]
@@ -181,7 +181,7 @@ class _TermWeights(Struct, frozen=True):
     """What the terms of a task are worth in one pool; sequences by term."""
 
     idf: Sequence[float]
-    """Times the term's weight; 0: too common to be evidence."""
+    """The idf, times the term's weight; 0 if the word is too common to be evidence."""
     counted: Sequence[bool]
     """Whether it is a word that the task asks for: not joined, and no everyday word that the pool
     lacks."""

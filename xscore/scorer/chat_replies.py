@@ -222,8 +222,8 @@ def believed_scores(
     reasons: Mapping[str, str],
     reply: ReplyObject,
 ) -> ParsedReply:
-    """Read an object of scores: integers 0..100 given once; of a damaged reply only what its text
-    plainly states."""
+    """Read an object of scores: integers 0..100 given once; from a damaged reply only what its
+    text plainly states."""
     valid: dict[str, int] = {}
     foreign = 0
     for id_, value in scores.items():

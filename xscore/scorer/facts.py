@@ -94,7 +94,7 @@ def score_facts(
 ) -> dict[int, FactScore]:
     """Return the score of every fact by row.
 
-    rows: of the facts among the candidates.
+    rows: those of the facts among the candidates.
     terms, hits: the words of the task, and where the pool has them.
     """
     names = _whole_names(column, {candidates[row].id: row for row in rows})

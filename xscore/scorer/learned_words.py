@@ -189,7 +189,7 @@ def presence_terms(
 ) -> dict[str, float]:
     """Return what the log odds that anything is here are a weighted sum of.
 
-    ratings: of the code, which comes first in a short list.
+    ratings: those of the code, which comes first in a short list.
     """
     ordered = sorted(ratings, reverse=True)
     best_row = max(range(len(ratings)), key=lambda place: (ratings[place], -place))

@@ -35,7 +35,7 @@ NEAR = 0.5
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which on a name counts as misspelt."""
 NEAR_LETTERS = 4
-"""Shortest name that counts as misspelt: of fewer letters many words are near."""
+"""Shortest name that counts as misspelt: many words are near a shorter one."""
 MOST_MISSPELT = 5
 """Most names of a task whose nearest name is looked up: each is compared with every name of the
 repository."""

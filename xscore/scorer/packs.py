@@ -111,8 +111,9 @@ def packs_to_send(
     """Group what is to be judged: whole packs as they are, the misses of partly known ones in
     throwaway packs.
 
-    slots: of the whole pool. A memory without a slot goes into a throwaway pack. The user's own
-        memories share no pack with the repository's, whose slots were assigned apart.
+    slots: those of the whole pool. A memory without a slot goes into a throwaway pack. The
+        user's own memories share no pack with the repository's, whose slots were assigned
+        apart.
     """
     if profile.is_independent:
         return filled_packs(misses, profile)

@@ -301,7 +301,7 @@ def is_about_pool(
 ) -> bool:
     """Return whether a task is about something in a pool.
 
-    log_odds_here: of the learned judge; None if the pool has no code.
+    log_odds_here: those of the learned judge; None if the pool has no code.
     """
     is_question = evidence.needed > 0
     if log_odds_here is None:
@@ -328,8 +328,8 @@ def holds_enough(evidence: LexicalEvidence, named_rows: Set[int]) -> bool:
 
 
 def why_less(held: float, needed: float) -> str:
-    """Say that the pool does not seem to have what is asked; of a question, how much of it the best
-    memories hold, and how much is usual."""
+    """Say that the pool does not seem to have what is asked; for a question, how much of it the
+    best memories hold, and how much is usual."""
     if held >= needed:
         return f"{SCORED_LOWER}the task does not seem to be about anything here"
     # Rounded apart: the same figure twice would explain nothing.

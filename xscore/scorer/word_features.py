@@ -96,7 +96,7 @@ class Shortlist(Struct, frozen=True):
     links: Mapping[int, int]
     """Row -> how many links it has, those with tests excepted."""
     best: float
-    """The most evidence that code has; of all kinds where no code has any."""
+    """The most evidence that code has; that of all kinds where no code has any."""
 
 
 class _Links(Struct):
@@ -231,7 +231,7 @@ def _share_of(amounts: Mapping[int, float], row: int | None, best: float) -> flo
 def _best_of_code(
     candidates: Sequence[Candidate], amounts: Mapping[int, float], rows: Sequence[int]
 ) -> float:
-    """Return the most that code has; of all kinds where no code has any."""
+    """Return the most that code has; that of all kinds where no code has any."""
     of_code = [
         amounts.get(row, 0.0) for row in rows if candidates[row].kind in PRODUCT_CODE_KINDS
     ]
@@ -329,7 +329,7 @@ def _add_link(
 ) -> None:
     """Count a link of a memory.
 
-    feature: of the best memory at such an end; may be empty.
+    feature: that of the best memory at such an end; may be empty.
     end_row: what is at the other end; None if it shares no word with the task.
     """
     links.linked += 1

@@ -25,8 +25,8 @@ _KINDS: dict[Any, str] = {
 
 
 def describe_accepted(kind: Any, value: object) -> str:
-    """`a number from 0 to 1`; of a type that takes several, the part that a value like this was
-    meant for."""
+    """`a number from 0 to 1`; for a type that takes several, the part that a value like this
+    was meant for."""
     if get_origin(kind) is Annotated:
         inner, *marks = get_args(kind)
         bounds = [mark for mark in marks if isinstance(mark, Meta)]

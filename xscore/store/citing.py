@@ -41,7 +41,7 @@ def parse_citation(
 ) -> Citation:
     """Parse a citation and hash its lines as they are now.
 
-    connection: of the store that knows the entities; None: entities cannot be cited.
+    connection: that of the store that knows the entities; None: entities cannot be cited.
     base: a folder inside the root where a relative path is looked up first.
     Raises UsageError.
     """

@@ -75,7 +75,7 @@ def save_frontier(
 ) -> None:
     """Keep the frontier of a session; its tiers stay.
 
-    memory_id: of the exchange of the last request, so that erasing that comes here.
+    memory_id: that of the exchange of the last request, so that erasing that comes here.
     """
     row = (session.thread, session.origin, session.path, session.frontier, now)
     with database.transaction(connection):

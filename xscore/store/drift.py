@@ -332,7 +332,7 @@ def may_drift(memory: Memory) -> bool:
 
 
 def describe_gone(gone_things: Sequence[GoneThing]) -> str:
-    """Return `names X and Y, which no longer exist`; of a version what is required instead."""
+    """Return `names X and Y, which no longer exist`; for a version what is required instead."""
     versions: list[str] = []
     names: list[str] = []
     for gone_thing in gone_things:

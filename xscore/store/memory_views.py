@@ -58,7 +58,7 @@ def write_views(
     """Replace the views of these memories, whose rows are written; call it inside a transaction.
 
     rows: all views of each memory.
-    version: of the file that the memories come from; 0 if they are stated.
+    version: version of the file that the memories come from; 0 if they are stated.
     are_new: the memories had no views until now, so none has to go.
     """
     if not rows:

@@ -243,7 +243,7 @@ def _pack(connection: sqlite3.Connection, version: int) -> None:
 def _packed(memories: Sequence[_PackedMemory]) -> tuple[object, ...] | None:
     """Return the columns of a pack after its number; None where these memories fit into none.
 
-    memories: of one layer of a version.
+    memories: those of one layer of a version.
     """
     first = memories[0]
     identities: list[str] = []

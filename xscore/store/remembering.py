@@ -146,7 +146,7 @@ def entry_statement(
     """Return the statement of an entry of any kind: below its text one line for its time and for
     each of its facts.
 
-    when: Unix seconds or a time; None: of no time of its own.
+    when: Unix seconds or a time; None: it has no time of its own.
     Raises UsageError for an impossible time.
     """
     is_entry = isinstance(text, str) and isinstance(metadata, Mapping)

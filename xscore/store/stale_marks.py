@@ -28,7 +28,7 @@ def unmark(connection: sqlite3.Connection, ids: Iterable[str]) -> None:
 
 
 def make_active(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
-    """Rewrite memories as active, the latest last: of two with one key, the latest survives."""
+    """Rewrite memories as active, the latest last: if two have one key, the latest survives."""
     if not ids:
         return
     threads = (

@@ -107,7 +107,7 @@ def update_copy(source: CopiedStore) -> str:
         note_copied(connection, 0, 0)  # no file is made for nothing
         return ""
     with locked(source.user_data_dir):
-        # Read under the lock: of two processes the later one to write also reads later.
+        # Read under the lock: the later of two processes to write also reads later.
         with database.read_snapshot(connection):
             (newest,) = connection.execute(NEWEST_EVENT).fetchone()
             rows = stated_rows.rows_to_copy(connection)

@@ -62,7 +62,7 @@ def upsert_rows(
 ) -> None:
     """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance.
 
-    version: of the file that they come from; 0 if they are stated.
+    version: version of the file that they come from; 0 if they are stated.
     """
     connection.executemany(_UPSERT, ((*row, version) for row in rows))
 

@@ -123,8 +123,8 @@ def render_agent_bundle(
     room -= size_of(listed_places)
     places = head + listed_places
     if spares:
-        # Bodies as large as all else are half of the text; of a model's certain choice half of what
-        # an agent takes.
+        # Bodies as large as all else are half of the text; for a model's certain choice half of
+        # what an agent takes.
         room = min(room, size_of(places + tail) if by_words else int(max_chars * BODY_SHARE))
     shown.sort(key=lambda entry: -entry.score)
     passing = [entry for entry in shown if not entry.below_threshold]

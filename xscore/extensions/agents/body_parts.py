@@ -1,9 +1,9 @@
 """Which bodies an agent is likely to need whole, and which lines of the others.
 
 A ranking by words is often wrong about one memory and right about its file, so a body is shown
-whole only where it is short, scores high and is named by the task; of the others it shows the first
-line and those with words of the task, with their numbers. Trade-off: what is meant but has another
-name must be read by the agent itself.
+whole only where it is short, scores high and is named by the task; for the others it shows the
+first line and those with words of the task, with their numbers. Trade-off: what is meant but
+has another name must be read by the agent itself.
 """
 
 from xscore.platform.text import telling_lines

@@ -55,7 +55,7 @@ def brief_of_turn(
     """Return what a prompt's session is told now, and what it has been told with it; "" and None:
     nothing.
 
-    spoken: of what was selected, the memories that come from no file, best first.
+    spoken: the selected memories that come from no file, best first.
     before: what it has got so far.
     every: tell what bears on each prompt, not on the first of a subject alone.
     """
@@ -111,8 +111,8 @@ def _tells_again(store: Store, terms: frozenset[int], before: SessionBrief) -> b
 
 
 def is_other_subject(terms: frozenset[int], before: SessionBrief, weights: Weights) -> bool:
-    """Whether a prompt with these terms is about something else than those before it. weights: of
-    what was said; what is said everywhere tells no subject."""
+    """Whether a prompt with these terms is about something else than those before it. weights:
+    those of what was said; what is said everywhere tells no subject."""
     if len(terms) < FEWEST_TERMS:
         return False
     shared = weights.sum_of(terms.intersection(before.subject))

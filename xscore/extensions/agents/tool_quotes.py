@@ -1,8 +1,8 @@
 """Quote what an agent's failed tool call ran and printed: redacted, on one line, shortened, unable
 to close its fence.
 
-Whatever of a call is stored or said goes through here. Trade-off: of an error only the last lines
-are quoted, where tools say what failed.
+Whatever of a call is stored or said goes through here. Trade-off: only the last lines of an
+error are quoted, where tools say what failed.
 """
 
 from xscore.extensions.agents.agent_bundle import quoted

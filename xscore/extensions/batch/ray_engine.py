@@ -147,7 +147,7 @@ async def _scored(
 ) -> AsyncGenerator[ChunkResult, None]:
     """Yield the result of each chunk, in any order. Raises StoreError if Ray fails.
 
-    count: of actors.
+    count: number of actors.
     cap_usd: what they may spend altogether; None: as much as it takes.
     """
     from xscore.extensions.batch.ray_worker import ListActor  # it imports Ray, an extra
@@ -223,9 +223,9 @@ async def judge_by_ray(
     """Let actors judge a list's uncached candidates; their results are in the local store on
     return.
 
-    count: of actors. Cancelled, it lets them go and returns; what they paid for is at the shared
-        server. Raises what opening the judge raises, SharedUnavailable where the server cannot be
-        asked, and StoreError.
+    count: number of actors. Cancelled, it lets them go and returns; what they paid for is at
+        the shared server. Raises what opening the judge raises, SharedUnavailable where the
+        server cannot be asked, and StoreError.
     """
     shared = memories.of_repository()
     end = LiveEnd()

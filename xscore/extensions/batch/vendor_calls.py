@@ -278,8 +278,8 @@ class BatchHost(ABC):
             query[cursor] = last
 
     async def _lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a stream; of an overlong one the first bytes. results: the expected
-        maximum."""
+        """Yield the lines of a stream; only the first bytes of an overlong one. results: the
+        expected maximum."""
         with self._errors(LOOK_TIMEOUT_S, of):
             async with AsyncExitStack() as stack:
                 sent = self.provider.open_reply("GET", path)

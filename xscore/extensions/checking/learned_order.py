@@ -114,7 +114,7 @@ def likely_missing(
 def missing_probability(
     weights: OrderWeights, sums: Sequence[float], situation: Situation
 ) -> float:
-    """Return how likely it is that anything is missing. sums: of the first model."""
+    """Return how likely it is that anything is missing. sums: those of the first model."""
     (log_odds,) = weights.missing.sums([telling_of(sums, situation)], TELLING)
     return probability_of(log_odds)
 

@@ -90,7 +90,7 @@ def history_booster(
 
 
 def _verdict(answer: Answer, reasons: Mapping[str, tuple[str, ...]]) -> ModelVerdict:
-    """Return the findings of a turn: of each file its best memory."""
+    """Return the findings of a turn: the best memory of each file."""
     findings: dict[str, Finding] = {}
     for selected in answer.selected:
         finding = _finding(selected, reasons.get(selected.path, ()))

@@ -28,7 +28,7 @@ LINE_CHARS = 240
 _SECRET_CHARS = 2_000
 """How far after a cut a secret on the same line may end."""
 MAX_OUTPUT_CHARS = 2_000_000
-"""Longest output that is read whole; of a longer one, the start and the end are read."""
+"""Longest output that is read whole; only the start and the end of a longer one are read."""
 _ERROR = re.compile(
     r"error|exception|traceback|\bfail(?:ed|ure|s)?\b|panic|fatal|not found|undefined|cannot"
     r"|denied|refused|timed out|assert|\bE  +",

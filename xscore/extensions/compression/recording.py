@@ -98,7 +98,7 @@ class TurnRecorder(SessionReader):
         return True
 
     def answer(self, text: str, *, at: float = 0.0) -> None:
-        """Record what the agent said; of a message that is written in parts, the last."""
+        """Record what the agent said; if a message is written in parts, the last one."""
         super().answer(text, at=at)
         words = without_recall(cleaned_text(text))
         if self._open is None or not words:

@@ -29,7 +29,7 @@ _TEXT_TYPES = ("application/json", "application/xml", "application/yaml")
 def form_of(data: bytes, *, name: str, content_type: str = "") -> DocumentForm | None:
     """Return the form of a document; None if it cannot be read.
 
-    name: of the file, or the path of the address.
+    name: name of the file, or path of the address.
     content_type: as a host gave it.
     """
     start = data[:_FIRST_BYTES]

@@ -57,7 +57,7 @@ class Passage(Struct, frozen=True):
 
 
 class ParsedDocument(Struct, frozen=True, kw_only=True):
-    """What was read of a document; of rules for robots `problem` alone."""
+    """What was read of a document; for rules for robots only `problem` is set."""
 
     title: str = ""
     passages: tuple[Passage, ...] = ()

@@ -58,7 +58,7 @@ async def grade_answers(
 ) -> Grade:
     """Compare two answers by the answering model.
 
-    turn_id: of the turn that the calls are charged to.
+    turn_id: the turn that the calls are charged to.
     Raises ProviderError and BudgetExhausted.
     """
     assert parts.answerer is not None

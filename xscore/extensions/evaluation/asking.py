@@ -31,8 +31,8 @@ from xscore.store.redaction import redact
 
 
 def turn_of(case: EvalCase, scope: Scope, root: Path) -> Turn:
-    """Return the turn that a case is asked as. root: of the files; a file that is not there is not
-    named."""
+    """Return the turn that a case is asked as. root: folder of the files; a file that is not
+    there is not named."""
     is_there_now = bool(case.file) and not leads_out(case.file) and is_there(root / case.file)
     file = case.file if is_there_now else ""
     return Turn(task=case.task, file=file, scope=scope, fresh=True)

@@ -1,9 +1,10 @@
 """Measure a judge on past commits, and keep what its scores were worth.
 
-Cases are run as those of any evaluation; of each, the best memories are kept under every weight of
-words that is tried. What is fitted from them is stored under the judge's identity, in the store of
-this repository, which only its user writes (`docs/internals/decisions/0034-store-place.md`).
-Trade-off: boosts are worked out again for every weight, some tens of milliseconds a case.
+Cases are run as those of any evaluation; the best memories of each are kept under every weight
+of words that is tried. What is fitted from them is stored under the judge's identity, in the
+store of this repository, which only its user writes
+(`docs/internals/decisions/0034-store-place.md`). Trade-off: boosts are worked out again for
+every weight, some tens of milliseconds a case.
 """
 
 from collections.abc import Sequence
@@ -220,8 +221,8 @@ def check_calibration(
 ) -> Calibration:
     """Return the calibration of this judge.
 
-    answered_as: names that its host gave the model just now; empty if it was not asked. Raises
-    UsageError if it was never calibrated, GateFailed if another model answers now.
+    answered_as: names that its host gave the model just now; empty if it was not asked.
+    Raises UsageError if it was never calibrated, GateFailed if another model answers now.
     """
     name = str(judge.spec)
     of_judge = [calibration for calibration in calibrations if calibration.asked == name]

@@ -1,8 +1,8 @@
 """The commits of a repository as git tells them: message, date, and the files that each changed.
 
 One call reads the list, one more the contents that are asked for; nothing is checked out, and
-nothing is fetched. Merges are left out. Trade-off: of a rename git tells a file removed and a file
-added.
+nothing is fetched. Merges are left out. Trade-off: for a rename git tells a file removed and a
+file added.
 """
 
 import re

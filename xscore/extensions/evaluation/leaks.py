@@ -44,7 +44,7 @@ def without_leaks(message: str, *, symbols: Iterable[str], paths: Collection[str
     """Return a message as a task.
 
     symbols: names of gold and new entities, qualified or not, `#n` included.
-    paths: of the files that the commit touched.
+    paths: paths of the files that the commit touched.
     """
     text = _TRAILERS.sub("", message)
     text = _ADDRESSES.sub("", text)

@@ -46,7 +46,8 @@ MAX_GOLD = 5
 MIN_WORDS = 8
 MIN_CONTENT_WORDS = 5
 MAX_TEST_FILES = 8
-"""Most test files of a commit that are split into tests; of more only the paths are kept."""
+"""Most test files of a commit that are split into tests; if there are more, only their paths
+are kept."""
 _COMMITS_A_ROUND = 40
 _DECLARATIONS = (".pyi", ".d.ts", ".d.mts", ".d.cts")
 """Files that repeat what others define."""

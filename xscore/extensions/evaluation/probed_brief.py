@@ -67,7 +67,7 @@ async def answer_with(
     """Have the answering model do the task with what an agent would be shown.
 
     turn: completed, as it was judged.
-    turn_id: of the turn that the call is charged to.
+    turn_id: the turn that the call is charged to.
     Raises ProviderError and BudgetExhausted.
     """
     assert parts.answerer is not None

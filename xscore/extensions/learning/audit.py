@@ -54,7 +54,7 @@ class AuditFinding(Struct, frozen=True):
 
     problem: AuditProblem
     ids: tuple[str, ...]
-    """The memories concerned; of duplicates the one to keep first."""
+    """The memories concerned; if they are duplicates, the one to keep comes first."""
     titles: tuple[str, ...]
     """Their titles, in the same order."""
     because: str

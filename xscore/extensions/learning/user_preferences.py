@@ -175,7 +175,7 @@ class Promotion(Struct, frozen=True):
 def promotions(
     observed: Sequence[Observation], of: int, rules: MemorySettings
 ) -> list[Promotion]:
-    """Return at most one promotion per topic; of two values with equal support the latest.
+    """Return at most one promotion per topic; if two values have equal support, the latest.
 
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
     """

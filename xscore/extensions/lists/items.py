@@ -75,7 +75,8 @@ class ItemForm(NamedTuple):
     """Column of the ids; empty: `id` if there is one, otherwise the position."""
 
     def items_of(self, element: Any, position: int) -> Iterable[Sequence[Item]]:
-        """Return the items of one element of a list, in groups. position: of its first, from 0.
+        """Return the items of one element of a list, in groups. position: that of its first
+        item, from 0.
 
         Raises UsageError.
         """
@@ -388,7 +389,7 @@ class ItemRun(Struct):
     ) -> list[JudgedItem]:
         """Return a row for each item.
 
-        results: of what was to be judged.
+        results: those of what was to be judged.
         usd_shares: dollars by content hash; None: unpriced.
         absent: why the others have no score.
         """

@@ -37,8 +37,8 @@ class JudgedItem(NamedTuple):
     score: float | None
     """Score of the item, 0..1; None: unjudged."""
     outcome: str
-    """`judged` (paid for now), `cached` or `unjudged`. Of equal texts one is judged, the others are
-    cached."""
+    """`judged` (paid for now), `cached` or `unjudged`. If texts are equal, one is judged, the
+    others are cached."""
     cause: str
     """Why it is unjudged: `budget`, `deadline`, `interrupted`, `refused`, `unreadable`, `too_long`,
     `provider`."""

@@ -85,7 +85,8 @@ def describe_turn(page: TurnPage) -> str:
 
 
 def judge_of(page: TurnPage) -> str:
-    """Return the judge; of a killed turn, the judge that was asked. Empty: none yet."""
+    """Return the judge; for a killed turn, the judge that was asked. Empty if there is none
+    yet."""
     if page.turn.judge:
         return page.turn.judge
     for call in page.calls:

@@ -1,9 +1,9 @@
 """The proof of an erasure: search the raw bytes of every file of both stores for the erased lines.
 
-Of an encrypted database the bytes prove nothing, so its rows are read instead. A line that another
-memory or a task still holds is left out, since it is there legitimately. Trade-off: what is too
-short to be told from coincidence cannot be searched for, and a proof without any line does not
-hold.
+The bytes of an encrypted database prove nothing, so its rows are read instead. A line that
+another memory or a task still holds is left out, since it is there legitimately. Trade-off:
+what is too short to be told from coincidence cannot be searched for, and a proof without any
+line does not hold.
 """
 
 import sqlite3

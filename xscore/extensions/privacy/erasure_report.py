@@ -1,7 +1,7 @@
 """What `memory delete`, `memory wipe` and `history delete` print: what went with the memories, and
 what was proven.
 
-Each place that was not searched is named. Trade-off: of many ids only the first are listed;
+Each place that was not searched is named. Trade-off: only the first of many ids are listed;
 `--json` has them all.
 """
 

@@ -37,7 +37,7 @@ def owe_erasure(
     """Record what the servers must erase, after the rows are gone and in the same transaction.
 
     judgments: turn key, judge key, draw and content hash of judgments whose reasons are erased;
-        "": of all contents.
+        "" for all contents.
     """
     if plan.memories:
         owe_team_erasure(connection, plan.memories)

@@ -59,9 +59,9 @@ def server_factory(
 ) -> Callable[[], SharedServer]:
     """Return a factory of these settings' server; it connects at the first request.
 
-    calls: each request is added to them; None if they are not recorded. Raises UsageError for a
-    URL that names none, for one beyond this machine without checked TLS, and where the extra
-    that speaks to it is not installed.
+    calls: each request is added to them; None if they are not recorded.
+    Raises UsageError for a URL that names none, for one beyond this machine without checked
+    TLS, and where the extra that speaks to it is not installed.
     """
     url = settings.url.reveal()
     tenant = settings.tenant
@@ -230,8 +230,8 @@ async def open_shared_resources(
 
     note: tells the user when the server goes away, and when it is back.
     clock: Unix seconds.
-    connection: of the store that remembers whether the server was away, and what it lacks; None
-        if nothing does.
+    connection: that of the store that remembers whether the server was away, and what it lacks;
+        None if nothing does.
     knock: of a turn, which waits for a server that never answered only `shared.first_wait_s`; None:
         a list of questions has time.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is

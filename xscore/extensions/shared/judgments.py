@@ -54,8 +54,8 @@ class SharedJudgmentStore:
         notes: UnsentTurns | None = None,
     ) -> None:
         """lease_s: a runner's claims at the server are taken over after this long without a
-            heartbeat. notes: which turns the server may lack judgments of; None if nothing
-            remembers them.
+            heartbeat.
+        notes: which turns the server may lack judgments of; None if nothing remembers them.
         """
         self.local: JudgmentStore = local
         self.link: ServerLink = link

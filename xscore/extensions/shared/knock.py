@@ -141,7 +141,8 @@ class ServerKnock:
     """Knocks at one server: once from the beginning of a turn, and again after each failure."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        """timeout_s: of one request, and how long the server is waited for in the thread."""
+        """timeout_s: deadline of one request, and how long the server is waited for in the
+        thread."""
         self.calls: list[ServerCall] = []
         """Knocks that failed; later also all requests of the turn."""
         self._url = url

@@ -53,11 +53,13 @@ class ServerLink:
         was_away: str = "",
         patience_s: float | None = None,
     ) -> None:
-        """open_server: called at the first request. note: tells the user that the server is
-        away, or back. knock: is asked for a sign of life before a driver is loaded;
-        None if nothing is. was_away: why the server was away in the minutes before, in another
-        process; empty if it was not. patience_s: how long the first request waits for that sign
-        of life, after which it is looked for in the background; None: as long as a knock takes.
+        """open_server: called at the first request.
+        note: tells the user that the server is away, or back.
+        knock: is asked for a sign of life before a driver is loaded; None if nothing is.
+        was_away: why the server was away in the minutes before, in another process; empty if it
+            was not.
+        patience_s: how long the first request waits for that sign of life, after which it is
+            looked for in the background; None: as long as a knock takes.
         """
         self.require = require
         self.is_unavailable: bool = False

@@ -1,7 +1,7 @@
 """A driver around a driver that notes when each request began and how it ended, for traces.
 
 A deadline of ours counts as `cancelled`, since the driver does not know why it is stopped.
-Trade-off: of a turn with more requests than `MOST_CALLS` the later ones are not noted.
+Trade-off: if a turn has more requests than `MOST_CALLS`, the later ones are not noted.
 """
 
 import time

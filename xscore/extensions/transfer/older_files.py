@@ -55,7 +55,7 @@ def upgrade_file(
 ) -> bytes:
     """Return an old file in the form of today, and any other as it is.
 
-    key: signs the new file if it signed the old one; None: of judgments nothing is checked.
+    key: signs the new file if it signed the old one; None: nothing is checked of judgments.
     Raises UsageError for what is a file of ours only at first sight.
     """
     first_line, _, body = data.partition(b"\n")

@@ -124,7 +124,8 @@ def take_snapshot(store: Store) -> Snapshot:
 
 
 def snapshot_file(snapshot: Snapshot, *, secret: bytes) -> bytes:
-    """Return a snapshot as a file. secret: of the store, so that it recognises its own file."""
+    """Return a snapshot as a file. secret: that of the store, so that it recognises its own
+    file."""
     return encode_file(Contents.SNAPSHOT, _records_of(snapshot), TransferKey(secret))
 
 

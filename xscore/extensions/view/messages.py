@@ -17,7 +17,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     """The parts of the path after the token, without empty ones."""
     query: Mapping[str, tuple[str, ...]] = {}
     form: Mapping[str, str] = {}
-    """The fields of a posted form; of several with one name the last."""
+    """The fields of a posted form; if several have one name, the last."""
 
     def first(self, name: str) -> str:
         """Return the first value of a query field; empty if there is none."""

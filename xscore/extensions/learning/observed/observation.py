@@ -1,8 +1,8 @@
 """Look at a repository's files: again only at those that changed; what is known of each is kept.
 
-The index has read the code; of it only rows are read. Files of settings are few and are read
-whole. The result is kept for each worktree under one key, by path and version. Trade-off: that one
-value is written whole after each change, some 70 bytes a file.
+The index has read the code, so only its rows are read. Files of settings are few and are read
+whole. The result is kept for each worktree under one key, by path and version. Trade-off: that
+one value is written whole after each change, some 70 bytes a file.
 """
 
 import sqlite3

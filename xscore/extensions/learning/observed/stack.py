@@ -1,11 +1,11 @@
 """The project's stack, as shown by manifests, files of tools and imports.
 
-What a dependency says is data (`stack.json`): topic -> packages as manifests and imports name them,
-the usual name after `=`. Of several for one topic the one that manifests name and most files import
-counts, then the first. A part cites the line of the manifest that names it,
-or names three files that import it. What examples and documents import shows nothing.
-Trade-off: only known packages count, and of several for one topic only one, unless another folder's
-manifest names another.
+What a dependency says is data (`stack.json`): topic -> packages as manifests and imports name
+them, the usual name after `=`. If there are several for one topic, the one that manifests name
+and most files import counts, then the first. A part cites the line of the manifest that names
+it, or names three files that import it. What examples and documents import shows nothing.
+Trade-off: only known packages count, and of several for one topic only one, unless another
+folder's manifest names another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -173,7 +173,7 @@ def _named_in_settings(
     """Return known packages with the line that names them, and the project's own package names."""
     lines: dict[str, SourceLine] = {}
     own_names = set[str]()
-    # The top's come first: of two manifests that name a package the outer one is cited.
+    # The top's come first: if two manifests name a package, the outer one is cited.
     for path in sorted(settings, key=lambda path: (path.count("/"), path)):
         traits = settings[path]
         own_names.add(traits.own_name)

@@ -82,7 +82,7 @@ def apply_incoming(
 ) -> Arrivals:
     """Write pulled entries into the store, in order; call it inside a transaction.
 
-    kinds: of memories that the user takes.
+    kinds: kinds of memories that the user takes.
     """
     latest: dict[str, Incoming] = {}
     for entry in entries:

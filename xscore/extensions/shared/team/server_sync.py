@@ -217,7 +217,7 @@ def _pull(
 def profile_place(
     greeting: ServerGreeting, project: str, member: str | None = None
 ) -> RowPlace:
-    """Return where the profile of a member belongs; None: of this one."""
+    """Return where the profile of a member belongs; None means this one."""
     return RowPlace(greeting.organisation, project, member or greeting.member, "", "profile")
 
 
@@ -276,7 +276,7 @@ class RunningRequest(Generic[T]):
         return not self._thread.is_alive()
 
     def wait(self, timeout_s: float, *, name: str) -> T:
-        """Return the result. name: of the server, for the error.
+        """Return the result. name: name of the server, for the error.
 
         Raises SharedUnavailable where it does not come in time, and what the request raised.
         """

@@ -28,7 +28,7 @@ _HELLO = """
         project.epoch, project.version, to_jsonb(project.*) ->> 'pruned'
     FROM xscore_team.version LEFT JOIN xscore_team.project ON project.project = %s
 """
-"""`pruned` is a column since schema 3; of an older one it is NULL."""
+"""`pruned` is a column since schema 3; in an older one it is NULL."""
 _IS_CLOSED = "SELECT %s = ANY (xscore_team.closed_to_me())"
 PAGE_BYTES = 16_000_000
 """Most content of one page; a single entry may be longer. A page of the longest entries would
