@@ -161,11 +161,11 @@ async def test_a_decision_that_another_settles_is_not_among_the_latest(
         source=MemorySource.IMPORT,
         details=MemoryDetails(imported_from=TEAM_ORIGIN, author="Ada"),
     )
-    again = [
+    said_twice = [
         said(f"Invoices are signed ({WANTED})", kind=Kind.DECISION, layer=GOV, ordinal=number)
         for number in range(2)
     ]
-    answer = await context(shop, server, [ours, theirs, *again])
+    answer = await context(shop, server, [ours, theirs, *said_twice])
     assert answer.bundle is not None
     _, _, latest = answer.bundle.partition("Latest decisions:")
     assert latest.count("ORM") == latest.count("Invoices") == 1
