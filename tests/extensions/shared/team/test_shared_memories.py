@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tests.extensions.shared.team.conftest import OTHER_KEY, NewMember, TeamDatabase
 from tests.statements import decide, say
 from xscore.extensions.privacy.erasure import erase_memories
+from xscore.extensions.shared.team.server_sync import OTHER_KEY as OTHER_KEY_REASON
 from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.platform.errors import UsageError
 from xscore.records.memory import Kind, Layer, MemorySource, MemoryStatus
@@ -141,13 +142,18 @@ def test_kinds_named_later_come_then(member: NewMember) -> None:
 
 
 def test_another_key_reads_nothing_and_says_so(member: NewMember) -> None:
-    """A member with another key sees no project at all, since its name is made of the key."""
+    """A member with another key sees no project at all, since its name is made of the key. It is
+    told that colleagues use another."""
     ann = member("ann", repository="github.com/acme/keys")
     bob = member("bob", repository="github.com/acme/keys", key=Secret(OTHER_KEY))
     decide(ann.store, ORM)
     ann.sync()
     done = bob.sync()
-    assert done.added == 0 and not done.skipped
+    assert done.added == 0 and done.skipped[OTHER_KEY_REASON] > 0
+    corrected = member("bob", repository="github.com/acme/keys")
+    assert (corrected.sync().added, corrected.sync().skipped) == (1, {})
+    # A repository of which nothing is shared yet is no other key's.
+    assert not member("bob", repository="github.com/acme/nothing").sync().skipped
 
 
 def test_the_server_holds_no_word_of_it(team: TeamDatabase, member: NewMember) -> None:

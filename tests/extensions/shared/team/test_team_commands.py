@@ -10,7 +10,7 @@ import pytest
 
 from tests import programs
 from tests.conftest import git
-from tests.extensions.shared.team.conftest import KEY, TeamDatabase
+from tests.extensions.shared.team.conftest import KEY, OTHER_KEY, TeamDatabase
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 ORIGIN = "git@github.com:acme/shop.git"
@@ -227,6 +227,9 @@ def test_a_checkpoint_that_was_refused_is_not_sent_later(
 
 def test_an_administrator_prepares_a_server(team: TeamDatabase, tmp_path: Path) -> None:
     """`init --apply` adds a login; `doctor` then finds that it may no more than it needs."""
+    ann = Machine(tmp_path / "ann", team, "ann", "Ann")
+    ann.run("memory", "add", "Said by Ann", "--kind", "decision")
+    ann.run("shared", "join", "acme/prepared")
     cleo = Machine(tmp_path / "cleo", team, "cleo", "Cleo")
     cleo.environ |= {
         "XSCORE_SHARED_ADMIN_URL": team.admin_url,
@@ -237,6 +240,10 @@ def test_an_administrator_prepares_a_server(team: TeamDatabase, tmp_path: Path) 
     done = programs.run("doctor", "--json", cwd=cleo.root, environ=cleo.environ)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert findings["team"]["ok"], findings["team"]
+    mistyped = cleo.environ | {"XSCORE_SHARED_KEY": OTHER_KEY}
+    done = programs.run("doctor", "--json", cwd=cleo.root, environ=mistyped)
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert "another key" in findings["team"]["detail"] and not findings["team"]["ok"]
     with team.admin() as admin:
         admin.execute(f"ALTER ROLE {team.login('cleo')} BYPASSRLS".encode())
     done = programs.run("doctor", "--json", cwd=cleo.root, environ=cleo.environ)

@@ -15,11 +15,12 @@ from xscore.extensions.shared.team.address import (
     first_value,
     memories_address,
 )
-from xscore.extensions.shared.team.server_sync import within
-from xscore.extensions.shared.team.team_key import team_key
+from xscore.extensions.shared.team.server_sync import OTHER_KEY, within
+from xscore.extensions.shared.team.team_key import TeamKey, team_key
 from xscore.extensions.shared.team.team_server import TeamServer
 from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.text import counted
 from xscore.records.reports import DoctorFinding
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
@@ -132,22 +133,36 @@ async def check_team_server(settings: Settings) -> list[DoctorFinding]:
     """Ask the server once; return a finding."""
     try:
         address = memories_address(settings.shared)
-        team_key(settings.shared)
+        key = team_key(settings.shared)
         shared = settings.shared
-        return [within(shared.timeout_s, lambda: _checked(address, shared), name=address.name)]
+
+        def check() -> DoctorFinding:
+            return _checked(address, shared, key)
+
+        return [within(shared.timeout_s, check, name=address.name)]
     except (SharedUnavailable, UsageError) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
 
 
-def _checked(address: TeamAddress, settings: SharedSettings) -> DoctorFinding:
+def _checked(address: TeamAddress, settings: SharedSettings, key: TeamKey) -> DoctorFinding:
     with connected(address) as connection:
-        greeting = TeamServer(connection, address=address, project=_NO_PROJECT).greet()
+        server = TeamServer(connection, address=address, project=_NO_PROJECT)
+        greeting = server.greet()
+        of_other_key = server.count_of_other_key(key.id)
         excess = excess_privileges(connection)
         tls = "TLS" if first_value(connection, _TLS) else "no TLS, on this machine"
         limit = first_value(connection, _LIMIT)
     if excess:
         return DoctorFinding(
             ASPECT, False, f"{address.name}: this login may {', '.join(excess)}", _FIX
+        )
+    if of_other_key:
+        entries = counted(of_other_key, "entry", "entries")
+        return DoctorFinding(
+            ASPECT,
+            False,
+            f"{address.name}: {entries} of colleagues {OTHER_KEY}",
+            "The team has one key (XSCORE_SHARED_KEY, shared.key_file): ask a colleague for it.",
         )
     bounded = "statements without a limit"
     if limit != "0":

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.shared.knock import RunningKnock
 from xscore.extensions.shared.server import BAD_ANSWER
@@ -40,6 +41,8 @@ from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 from xscore.platform.figures import format_seconds
 
 T = TypeVar("T")
+OTHER_KEY = "encrypted by another key than yours"
+"""Why entries are skipped that colleagues have sent with another key."""
 MOST_AT_ONCE = 200
 """Most entries of one request."""
 
@@ -113,6 +116,9 @@ def sync_with_server(request: TeamSyncRequest, knock: RunningKnock) -> TeamSyncR
     with connected(request.address) as connection:
         server = TeamServer(connection, address=request.address, project=project)
         greeting = server.greet()
+        of_other_key = 0
+        if not greeting.epoch:
+            of_other_key = server.count_of_other_key(request.key.id)
         sent = SentEntries()
         if request.outgoing is not None:
             sent = _send(server, request.key, greeting, request.outgoing, project)
@@ -121,6 +127,8 @@ def sync_with_server(request: TeamSyncRequest, knock: RunningKnock) -> TeamSyncR
                 greeting = server.greet()
         newest = max(greeting.version, sent.version)
         pulled = _pull(server, request, greeting, project, newest=newest)
+    if of_other_key:
+        pulled = replace(pulled, unreadable=pulled.unreadable | {OTHER_KEY: of_other_key})
     return TeamSyncResult(
         greeting=greeting, sent=sent, pulled=pulled, took_s=monotonic() - began
     )
@@ -228,7 +236,7 @@ def _read_row(
     try:
         return read_entry(request.key, row, greeting.organisation, project, request.repository)
     except OtherKey:
-        return "encrypted by another key of the team"
+        return OTHER_KEY
     except StoreDamaged:
         return "changed on the server"
     # Also of a text that is nested too deep.

@@ -66,6 +66,13 @@ _COUNTS = """
             0)
     FROM xscore_team.entry WHERE project = %s
 """
+_OF_OTHER_KEY = """
+    SELECT count(*) FILTER (WHERE key_id = %s), count(*) FROM (
+        SELECT substring(content FROM 2 FOR 4) AS key_id FROM xscore_team.entry
+        WHERE content IS NOT NULL AND member <> xscore_team.current_member() LIMIT 10000
+    ) AS of_others
+"""
+"""SQL of how many entries of colleagues this key encrypted, and how many there are."""
 _LEAVE = """
     DELETE FROM xscore_team.reader WHERE project = %s AND member = xscore_team.current_member()
 """
@@ -219,6 +226,15 @@ class TeamServer:
         """Count what the project takes."""
         (row,) = self._rows(_COUNTS, self._project)
         return ServerCounts(*map(int, row))
+
+    def count_of_other_key(self, key_id: bytes) -> int:
+        """Count what colleagues share in any repository, if none of it is encrypted by this key.
+
+        A repository is named by the key, so that to another one it looks like one of which nothing
+        is shared.
+        """
+        ((readable, count),) = self._rows(_OF_OTHER_KEY, key_id)
+        return 0 if readable else int(count)
 
     def leave(self) -> None:
         """Forget that this member has pulled."""
