@@ -26,7 +26,7 @@ def test_a_pipe_that_nobody_reads_is_named(
 
 
 def test_a_pipe_that_is_read_gets_all(tmp_path: Path) -> None:
-    """Also more than a pipe holds, and by a reader that comes a moment later."""
+    """It gets more than a pipe holds, too, and does so if it comes a moment later."""
     pipe = tmp_path / "turn.html"
     os.mkfifo(pipe)
     content = b"page" * 100_000

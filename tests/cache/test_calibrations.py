@@ -64,7 +64,7 @@ def test_it_belongs_to_one_judge(connection: Connection) -> None:
 def test_an_invalid_one_is_no_calibration(
     connection: Connection, damage: dict[str, object]
 ) -> None:
-    """Then the judge has the usual cut."""
+    """The judge has the usual cut instead."""
     write_calibration(connection, MEASURED)
     (body,) = connection.execute("SELECT body FROM calibration").fetchone()
     version, fields = json.loads(body)

@@ -65,7 +65,7 @@ def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscor
 
 
 def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> None:
-    """Of a function, or of each function in a file: who calls it and whom it calls, one step,
+    """For a function, or each function in a file: who calls it and whom it calls, one step,
     without imports."""
     files = FILES | {
         "shop/prices.py": (
@@ -96,8 +96,8 @@ def test_callers_and_callees_are_functions(make_repo: MakeRepo, xscore: Run) -> 
 def test_a_bare_name_stands_for_every_definition_of_it(
     make_repo: MakeRepo, xscore: Run
 ) -> None:
-    """Of two definitions in one file a name means both, each with its callers; what is not seen is
-    not denied."""
+    """If a file has two definitions of a name, it means both, each with its callers; what is
+    not seen is not denied."""
     twins = (
         "if fast:\n"
         "    def mode():\n"

@@ -148,7 +148,7 @@ print("finished", file=sys.stderr, flush=True)
 
 
 def test_an_index_run_says_how_long_it_takes_once_its_rate_is_known() -> None:
-    """Its first file takes as long as the start of the parsing processes."""
+    """The first file takes as long as the start of the parsing processes."""
     beginning = render_index_progress(IndexProgress(files=1, of=900, elapsed_s=1.2))
     assert beginning == "1 of 900 files"
     underway = render_index_progress(IndexProgress(files=300, of=900, elapsed_s=6.0))

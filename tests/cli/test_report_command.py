@@ -32,7 +32,7 @@ def shop(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
-    """Its store, created and trusted, open for test rows."""
+    """The shop's store, created and trusted, open for test rows."""
     assert xscore("index", cwd=shop).returncode == 0
     with closing(
         connect_store(store_file(shop), key_source(user_data_dir(None)))
@@ -118,8 +118,8 @@ def test_a_line_breaks_between_its_parts() -> None:
 
 
 def test_a_label_stays_beside_what_it_labels() -> None:
-    """Also next to a path that is wider than the window, which ends its lines after a slash or
-    a dot, or before colons."""
+    """A label stays with a path that is wider than the window, which ends its lines after a
+    slash or a dot, or before colons."""
     path = "src/" + "folder/" * 5 + "file.ts:13-76"
     shown = f"0.23  src/{'folder/' * 4}\n      folder/file.ts:13-76  name"
     assert wrapped(f"0.23  {path}  name", 40) == shown

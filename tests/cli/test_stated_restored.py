@@ -270,7 +270,7 @@ def test_a_killed_statement_is_copied_by_the_next_command(folder: Path, xscore: 
 
 
 def test_two_processes_that_state_at_once_are_both_copied(folder: Path) -> None:
-    """Of four processes that state at once the copy holds every statement."""
+    """If four processes state at once, the copy holds every statement."""
     stating = (
         f"{OWN_STORE}for number in range(3):\n"
         "    with own_store() as store: decide(store, f'Decision {number} of {sys.argv[2]}')\n"

@@ -147,7 +147,7 @@ def test_a_store_in_the_tree_is_taken_over_once(
 def test_commands_at_once_take_a_store_over_once(
     basket: Path, xscore: Run, process: Run, judge: Judge
 ) -> None:
-    """Those that wait for the one that moves it find the work done: none calls the store
+    """Processes that wait for the one that moves it find the work done: none calls the store
     foreign."""
     plain_folder_with_store(basket, xscore, judge)
     with ThreadPoolExecutor(6) as pool:

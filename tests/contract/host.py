@@ -27,7 +27,7 @@ class Host(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address without a path."""
+        """The host's address without a path."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 

@@ -34,7 +34,8 @@ CHOICES = {
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_a_choice_of_two_values_is_followed(index: Index, name: str) -> None:
-    """Also without a value between `?` and `:`, and whatever the grammar calls the parts."""
+    """It is followed without a value between `?` and `:`, too, and whatever the grammar calls
+    the parts."""
     definitions = PHP_CLASS if name.endswith(".php") else CPP_CLASS
     index.of({name: definitions + CHOICES[name]})
     function = name.partition(".")[0]

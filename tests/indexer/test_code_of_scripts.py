@@ -167,8 +167,8 @@ export function pay(item: Item) {
 
 
 def test_an_alias_of_a_type_is_a_memory_of_its_own() -> None:
-    """Also on one row, with the comment above it, and in a namespace; not in a function, nor on a
-    row of a test."""
+    """It is one on one row, with the comment above it, and in a namespace; not in a function,
+    nor on a row of a test."""
     pieces = pieces_of("a.ts", ALIASES)
     classes = {name for name, piece in pieces.items() if piece.kind is Kind.CLASS}
     assert classes == {"Item", "Items", "Box", "util.Deep"}

@@ -63,7 +63,7 @@ def test_brackets_in_strings_close_nothing(line: str) -> None:
 
 @pytest.mark.parametrize("quote", ['"', "'"])
 def test_unclosed_strings_are_skipped_in_time_by_their_length(quote: str) -> None:
-    """Of a megabyte of escaped quotes each would be looked at as the start of a string."""
+    """Each of a megabyte of escaped quotes would be looked at as the start of a string."""
     text = f"{quote}\\" * 500_000 + "[" * 2_000
     _, _, note = cut_file(source_file("a.py", text, window_lines=60))
     assert "nested more than" in note

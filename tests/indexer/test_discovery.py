@@ -145,7 +145,8 @@ def test_rules_that_keep_git_busy_are_read_by_hand(
 
 
 def test_a_rule_that_is_cut_off_is_no_rule(tmp_path: Path) -> None:
-    """Of an oversized .gitignore only whole lines are read: half a glob may match everything."""
+    """Only whole lines of an oversized .gitignore are read: half a glob may match
+    everything."""
     (tmp_path / ".gitignore").write_text("#" * (discovery.MAX_RULES_BYTES - 2) + "\n*.log\n")
     (tmp_path / "a.py").write_text("")
     assert walk_folder(tmp_path).paths == [".gitignore", "a.py"]

@@ -124,8 +124,8 @@ def test_types_that_lead_to_themselves_come_to_an_end(index: Index) -> None:
 
 
 def test_a_long_chain_costs_no_more_than_its_links(index: Index) -> None:
-    """Of a chain of a thousand calls only the last steps are kept, and each is looked at a bounded
-    number of times."""
+    """Only the last steps of a chain of a thousand calls are kept, and each is looked at a
+    bounded number of times."""
     chain = "".join(f".step{number}(a, b)" for number in range(1_000))
     report = index.run(index.make({"a.py": f"def build(x):\n    return x{chain}\n"}))
     assert report.notes == ()

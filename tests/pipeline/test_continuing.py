@@ -82,7 +82,8 @@ async def test_a_killed_turn_goes_on_with_its_own_judge(
 async def test_a_turn_goes_on_with_its_own_answering_model(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Also if nothing was judged yet, and for the lexical judge; a flag names another."""
+    """It does even if nothing was judged yet, and for the lexical judge; a flag names
+    another."""
     for judge in ("openai:judge-2", "lexical"):
         first = await begun(
             shop, at(server, **{"judge.model": judge, "primary.model": "openai:strong-2"})

@@ -139,7 +139,7 @@ async def test_what_is_no_model_is_no_final_judge(
 async def test_a_replay_sends_nothing_and_uses_what_is_stored(
     project: Path, first: DecisionServer, last: OpenAIServer
 ) -> None:
-    """Also where the final round was never held: the judge's scores hold."""
+    """It does even where the final round was never held: the judge's scores hold."""
     settings = settings_for(first, last.url)
     plain = replace(settings, selection=replace(settings.selection, final="off"))
     await ask(project, plain, TASK)
@@ -151,7 +151,7 @@ async def test_a_replay_sends_nothing_and_uses_what_is_stored(
 
 
 def test_at_most_sixty_are_finalists_and_nothing_else_is_kept() -> None:
-    """Of a hundred that pass, the best sixty; what they leave free stays free."""
+    """The best sixty of a hundred that pass; what they leave free stays free."""
     ranked = join(
         [outcome(number, 0.99 - number / 1_000, 0.0) for number in range(100)], weight=0
     )

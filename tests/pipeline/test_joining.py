@@ -181,7 +181,7 @@ async def test_a_turn_ranks_by_both_and_the_weight_is_no_part_of_the_cache(
 async def test_explain_names_both_and_ranks_as_the_turn_did(
     project: Path, server: OpenAIServer
 ) -> None:
-    """Also of a memory that no receipt lists, and after the setting has changed."""
+    """It explains a memory that no receipt lists, too, and after the setting has changed."""
     settings = settings_for(server)
     first = await ask(project, settings, TASK)
     async with Pipeline.open(project, with_words(settings, 0)) as pipeline:

@@ -135,7 +135,7 @@ def test_ctrl_c_ends_a_list_in_its_receipt_and_the_next_cell_goes_on(
 
 
 def test_a_frame_of_scores_shows_how_they_lie(notebook: Notebook) -> None:
-    """Also once it was joined, by kind; a frame without scores is shown as before."""
+    """A frame that was joined does so by kind; a frame without scores is shown as before."""
     notebook.run(
         "import polars, xscore\n"
         "tickets = polars.DataFrame({'id': [1, 2, 3], 'text': ['lost', 'slow', 'small'],"

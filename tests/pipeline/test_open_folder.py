@@ -262,8 +262,8 @@ def test_a_portal_stops_work_that_has_not_begun() -> None:
 
 
 def test_a_stream_that_is_left_ends_in_its_own_time() -> None:
-    """Also where its next event comes just then: what it does last is not cut short, and it is no
-    longer running afterwards."""
+    """It does even where its next event comes just then: what it does last is not cut short,
+    and it is no longer running afterwards."""
     is_leaving, has_ended = threading.Event(), threading.Event()
 
     async def events() -> AsyncGenerator[int, None]:

@@ -23,7 +23,7 @@ def repository(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def store(repository: Path) -> Iterator[Store]:
-    """Its store."""
+    """The repository's store."""
     root = find_root(repository)
     with Store.open_with(root, Settings(), create=True) as opened:
         yield opened

@@ -355,8 +355,8 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(
 async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(
     project: Path, decider: DecisionServer
 ) -> None:
-    """Also if one memory is new: the thread's judgments are better than words, and the new one is
-    unjudged."""
+    """It does even if one memory is new: the thread's judgments are better than words, and the
+    new one is unjudged."""
     first = await ask(project, few_at_a_time(decider), ORDER)
     (project / "new.py").write_text("def new_one() -> None: ...\n")
     async with Pipeline.open(project, few_at_a_time(decider, deadline_s=0.01)) as pipeline:

@@ -1,4 +1,4 @@
-"""Of a file's head only the imports that the shown pieces use are shown with them."""
+"""Only the imports of a file's head that the shown pieces use are shown with them."""
 
 import pytest
 

@@ -29,7 +29,7 @@ RULES = validate_group(
 
 
 class AddMemory(Struct, frozen=True):
-    """As `memory add`."""
+    """A write as by `memory add`."""
 
     kind: Kind
     words: str
@@ -43,7 +43,7 @@ class AddMemory(Struct, frozen=True):
 
 
 class Edit(Struct, frozen=True):
-    """As `memory update`."""
+    """A write as by `memory update`."""
 
     id: str
     words: str | None = None
@@ -52,21 +52,21 @@ class Edit(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """As `failure add`."""
+    """A write as by `failure add`."""
 
     words: str
     occurrence: str = ""
 
 
 class Erase(Struct, frozen=True):
-    """As `memory delete` and `memory wipe`."""
+    """A write as by `memory delete` and `memory wipe`."""
 
     ids: tuple[str, ...]
     forget: bool = False
 
 
 class Consolidate(Struct, frozen=True):
-    """As `memory consolidate`."""
+    """A write as by `memory consolidate`."""
 
     scopes: tuple[Scope, ...]
 

@@ -63,7 +63,7 @@ class WrongHost(ThreadedServer):
 
     @property
     def url(self) -> str:
-        """Its address as a base URL."""
+        """The host's address as a base URL."""
         return f"http://{self.host}"
 
     @property

@@ -102,7 +102,7 @@ def test_a_number_that_is_none_is_silence(odd: object) -> None:
 
 
 def test_another_models_length_is_not_this_ones() -> None:
-    """Of several models only the named one counts."""
+    """If there are several models, only the named one counts."""
     two = {"data": [{"id": "a", "context_length": 4_096}, {"id": "b", "context_length": 8_192}]}
     assert (served_context(two, "b"), served_context(two, "c")) == (8_192, None)
 

@@ -68,11 +68,11 @@ class RankServer(DecisionServer):
     """A host that speaks it, at its root."""
 
     def routes(self) -> Mapping[str, Handler]:
-        """Its one path."""
+        """The one path of the wire."""
         return {"/rank": self._rank}
 
     def key_of(self, request: web.Request) -> str:
-        """Its own header."""
+        """The header of the wire."""
         return request.headers.get("X-Api-Key", "")
 
     async def _rank(self, request: web.Request) -> web.Response:

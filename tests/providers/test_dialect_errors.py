@@ -62,8 +62,8 @@ def _clients_errors(root: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def test_what_the_http_client_raises_says_whether_anything_was_sent() -> None:
-    """Of its errors those of making a connection are `Unreachable`, and may be asked of another
-    host at once; after any other the call may have been charged."""
+    """Its errors of making a connection are `Unreachable`, and may be asked of another host at
+    once; after any other the call may have been charged."""
     never_made = set()
     for kind in _clients_errors(aiohttp.ClientError):
         ours = type(OPENAI.translate(kind.__new__(kind), CALL))

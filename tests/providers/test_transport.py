@@ -139,7 +139,7 @@ async def test_a_proxy_never_gets_the_key_of_a_host_behind_tls(
     user: str,
     is_streamed: bool,
 ) -> None:
-    """Nor the user's own headers; the host gets both."""
+    """It does not get the user's own headers either; the host gets both."""
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", trust(authority, tmp_path))
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: own-value")
     with ForwardProxy(secure.host) as proxy:

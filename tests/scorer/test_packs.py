@@ -230,7 +230,7 @@ def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
 
 
 def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -> None:
-    """Of a partly judged pack only the misses are sent; untouched packs keep id, order and
+    """Only the misses of a partly judged pack are sent; untouched packs keep id, order and
     members."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
     slots = assign_packs(pool, {}, PackProfile()).slots

@@ -24,7 +24,7 @@ class Collector(ThreadedServer):
 
     @property
     def url(self) -> str:
-        """As in `OTEL_EXPORTER_OTLP_ENDPOINT`."""
+        """URL as in `OTEL_EXPORTER_OTLP_ENDPOINT`."""
         return f"http://{self.host}"
 
     @property

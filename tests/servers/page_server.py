@@ -23,7 +23,7 @@ class PageServer(ThreadedServer):
 
     @property
     def url(self) -> str:
-        """Its address, by name."""
+        """The server's address, by name."""
         return f"https://localhost:{self._port}"
 
     @property

@@ -29,7 +29,7 @@ class ForwardProxy(ThreadedServer):
 
     @property
     def url(self) -> str:
-        """As in `HTTPS_PROXY`."""
+        """URL as in `HTTPS_PROXY`."""
         return f"http://{self.host}"
 
     async def serve(self) -> None:

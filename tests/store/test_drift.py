@@ -71,7 +71,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(place: Path) -> Iterator[Store]:
-    """Its store, with an index of the tree as it is."""
+    """The repository's store, with an index of the tree as it is."""
     build_index(place)
     with Store.open_with(find_root(place), Settings(), create=True) as opened:
         yield opened
@@ -120,7 +120,7 @@ def test_what_is_told_of_the_past_or_planned_is_no_claim(store: Store) -> None:
 def test_manifests_that_cannot_be_read_declare_nothing(
     files: dict[str, str], tmp_path: Path
 ) -> None:
-    """And end nothing."""
+    """They end nothing, either."""
     root = tmp_path / "broken"
     write_files(root, files)
     commit_all(root)

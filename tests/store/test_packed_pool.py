@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(root: Path) -> Iterator[Store]:
-    """Its store, indexed."""
+    """The repository's store, indexed."""
     with Store.open_with(find_root(root), Settings(), create=True) as opened:
         index(opened)
         yield opened

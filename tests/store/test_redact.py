@@ -385,7 +385,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     ],
 )
 def test_blanks_around_the_sign_hide_nothing_inside_a_line(text: str) -> None:
-    """As at the start of one."""
+    """They hide nothing there, as at the start of a line."""
     for prose in (False, True):
         redacted = redact(text.format("hunter2Xy9kk"), prose=prose).text
         assert "hunter2" not in redacted and redacted.count("<SECRET:") == 1, redacted

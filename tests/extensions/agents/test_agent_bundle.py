@@ -157,8 +157,8 @@ def test_the_place_of_a_body_is_escaped_once() -> None:
 
 @pytest.mark.parametrize("size", [1, 8, 30])
 def test_bodies_take_at_most_half_of_the_text(size: int) -> None:
-    """Of words a short body that the task names is whole, another one lines with their numbers;
-    places come first."""
+    """When words judge, a short body that the task names is whole, others are lines with their
+    numbers; places come first."""
     body = "def f(prices):\n" + "    x = 1\n" * 40 + "    return sum(prices)\n"
     named = tuple(
         replace(memory, reason="name matches f", start_line=7) for memory in chosen(size)

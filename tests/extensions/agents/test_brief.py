@@ -361,7 +361,7 @@ def test_a_subject_is_another_by_its_words() -> None:
 
 
 def test_blocks_of_code_are_left_out() -> None:
-    """Also one that never closes; other words stay."""
+    """A block that never closes is left out, too; other words stay."""
     assert without_code("a\n```py\nx = 1\n```\nb") == "a\n[code]\nb"
     assert without_code("a\n~~~\nx") == "a\n[code]"
     assert without_code("a `b` c") == "a `b` c"

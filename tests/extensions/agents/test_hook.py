@@ -347,7 +347,7 @@ def test_a_busy_machine_gets_what_there_is(
     "event", ["pre-tool", pytest.param("prompt", marks=pytest.mark.verify)]
 )
 def test_half_a_compiled_file_is_passed_over(root: Path, tmp_path: Path, event: str) -> None:
-    """As a full disk leaves it: the sources are read instead."""
+    """A full disk leaves it so: the sources are read instead."""
     copy = tmp_path / "copy"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(__file__).parents[3] / "xscore", copy / "xscore", ignore=ignored)

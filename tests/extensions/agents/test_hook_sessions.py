@@ -60,7 +60,7 @@ def root(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(root: Path) -> Iterator[Store]:
-    """Its store."""
+    """The repository's store."""
     with own_store(root) as opened:
         yield opened
 

@@ -42,7 +42,7 @@ class Plain(OpenAIServer):
 
 @pytest.fixture
 def batch_vendor() -> Iterator[BatchVendor]:
-    """That vendor."""
+    """A vendor whose server changes results."""
     with ChangesResults(score=table(SCORES)) as server:
         yield BatchVendor("openai", server)
 

@@ -67,7 +67,7 @@ async def test_an_edit_before_the_send_leaves_the_piece_out_and_says_so(shop: Pa
 
 
 class ScoresUnknownIds(OpenAIBatchServer):
-    """Also scores ids that no prompt contained."""
+    """A judge that also scores ids that no prompt contained."""
 
     also: tuple[str, ...] = ()
 

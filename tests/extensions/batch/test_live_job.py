@@ -285,7 +285,7 @@ def test_results_that_cannot_be_written_leave_the_earlier_ones(
 def test_earlier_results_may_be_written_anew(
     name: str, rows: list[ResultRow], tmp_path: Path
 ) -> None:
-    """Also the output of a list for which nothing was chosen."""
+    """The output of a list for which nothing was chosen may be, too."""
     write_results(tmp_path / name, rows)
     check_results_path(tmp_path / name, store_dir=tmp_path / "store")
 

@@ -316,7 +316,7 @@ async def found_by_words(vendor: BatchVendor, root: Path, task: str) -> dict[str
 
 
 async def test_words_find_a_file_by_its_purpose(batch_vendor: BatchVendor, till: Path) -> None:
-    """Also after an edit, by what was said of the file before; the reason says why. Without a
+    """After an edit, too, by what was said of the file before; the reason says why. Without a
     purpose no score changes."""
     task = "Where is haberdashery discounted?"
     batch_vendor.server.answer = lambda prompt: json.dumps(

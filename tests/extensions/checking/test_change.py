@@ -32,7 +32,8 @@ def test_head_means_everything_not_committed(repo: Path) -> None:
 
 
 def test_a_revision_is_compared_with_the_working_tree(repo: Path) -> None:
-    """As `git diff REV`: what was committed since, and what is not committed."""
+    """It is the change of `git diff REV`: what was committed since, and what is not
+    committed."""
     commit_files(repo, {"README.md": "# Other\n"}, "Say it otherwise\n\nBecause.")
     append(repo, "settings.toml", "more = 2\n")
     change = change_since(find_root(repo), "HEAD~1")

@@ -99,7 +99,7 @@ def test_a_message_above_the_diff() -> None:
 
 
 def test_secrets_are_not_read() -> None:
-    """Of a file of secrets the name counts, its lines do not."""
+    """The name of a file of secrets counts, its lines do not."""
     (file,) = read_diff("--- a/.env\n+++ b/.env\n@@ -1 +1 @@\n-A=1\n+A=2\n").files
     assert (file.path, file.added, file.removed) == (".env", (), ())
 

@@ -18,6 +18,6 @@ def root(make_repo: MakeRepo, own_home: Path) -> Path:
 
 @pytest.fixture
 def store(root: Path) -> Iterator[Store]:
-    """Its store, as the user's commands open it."""
+    """The repository's store, as the user's commands open it."""
     with own_store(root) as opened:
         yield opened

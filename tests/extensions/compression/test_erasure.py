@@ -48,7 +48,7 @@ def test_a_wiped_session_takes_its_frontier_tiers_and_summaries(
 def test_an_erased_exchange_takes_what_was_made_of_it(
     root: Path, store: Store, own_home: Path
 ) -> None:
-    """And a later compression leaves its turns out."""
+    """A later compression leaves the turns of the exchange out, too."""
     compressed_session(root, own_home)
     programs.run("memory", "import-sessions", cwd=root)
     (identifier,) = store.connection.execute(

@@ -61,7 +61,7 @@ def test_it_stays_within_its_bytes_and_its_fence(
 def test_what_was_kept_serves_where_the_log_is_gone(
     store: Store, root: Path, own_home: Path
 ) -> None:
-    """Also when the clock was set back in between."""
+    """It does so even when the clock was set back in between."""
     log = work_log(root).write(own_home)
     thread = f"claude-code-{SESSION}"
     keep_frontier(store, log, origin="claude-code", thread=thread, now=2_000_000_000.0)

@@ -137,7 +137,7 @@ def test_compression_ends_fits_and_loses_nothing_in_many(
 
 
 def test_what_stays_word_for_word_may_be_over_the_budget() -> None:
-    """Then everything else is gone, and the text is as large as that."""
+    """In that case everything else is gone, and the text is as large as that."""
     session = session_of([(Speaker.USER, f"keep this: {'word ' * 900}end", ())])
     document = compressed(session, 200)
     assert document.tokens > 200

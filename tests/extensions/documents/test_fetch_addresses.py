@@ -160,7 +160,7 @@ def test_addresses_that_are_not_public_are_refused(address: str) -> None:
 
 
 def test_public_addresses_are_not_refused() -> None:
-    """And a host that the user names may be private, never of the link."""
+    """A host that the user names may be private, too, but never of the link."""
     for address in ("8.8.8.8", "1.1.1.1", "2606:4700::1111"):
         assert not why_refused(address, may_be_private=False)
     for address in ("10.1.2.3", "127.0.0.1", "fc00::1"):

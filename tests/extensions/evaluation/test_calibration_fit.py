@@ -195,6 +195,6 @@ def test_the_same_cases_give_the_same_fit() -> None:
 def test_a_map_that_falls_cannot_exist(
     scores: tuple[float, ...], shares: tuple[float, ...]
 ) -> None:
-    """Nor one of nothing, or with NaN."""
+    """A map of nothing, or with NaN, cannot exist either."""
     with pytest.raises(ValueError, match="map"):
         ScoreMap(scores, shares)

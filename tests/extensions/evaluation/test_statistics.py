@@ -82,7 +82,7 @@ def test_a_difference_counts_each_case_with_itself() -> None:
 
 
 def test_the_interval_is_that_of_the_normal_law() -> None:
-    """Of many independent cases the interval is the mean ± 1.96 standard errors."""
+    """The interval of many independent cases is the mean ± 1.96 standard errors."""
     differences = np.random.default_rng(3).normal(0.1, 0.2, 400).clip(-0.5, 0.5)
     difference = paired_difference(pairs(list(differences)))
     assert difference is not None and difference.interval is not None
@@ -148,7 +148,7 @@ def test_the_same_figures_give_the_same_interval() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 100 samples of 40 cases, about 95 % of the intervals hold the true mean."""
+    """About 95 % of the intervals of 100 samples of 40 cases hold the true mean."""
     rng = np.random.default_rng(11)
     held = 0
     for _ in range(100):

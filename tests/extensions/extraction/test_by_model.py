@@ -132,7 +132,7 @@ def test_a_dead_host_is_tried_three_times_and_then_once_a_day(store: Store) -> N
 
 
 def test_a_report_counts_calls_dollars_and_facts(store: Store, server: OpenAIServer) -> None:
-    """Of one call that proposes a fact of the session and one that was never said."""
+    """The model proposes a fact of the session, and one that was never said."""
     fact = {"kind": "decision", "text": TURN[0], "quote": TURN[0]}
     invented = {**fact, "text": "We use MongoDB.", "quote": "We use MongoDB."}
     server.answer = json.dumps({"facts": [fact, invented]})

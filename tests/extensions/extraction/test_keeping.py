@@ -138,7 +138,7 @@ def test_a_later_word_supersedes_what_was_inferred(store: Store) -> None:
 
 
 def test_what_is_taken_back_in_a_later_session_is_superseded(store: Store) -> None:
-    """Also where nothing takes its place, and while it waits."""
+    """It is superseded even where nothing takes its place, and while it waits."""
     put_session(store, "s_1", [REDIS])
     read(store, "s_1")
     put_session(store, "s_2", [("We no longer use the Redis queue.", "Understood.")])

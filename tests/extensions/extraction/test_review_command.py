@@ -60,7 +60,7 @@ def test_without_a_terminal_facts_are_listed_and_answered_by_id(folder: Path) ->
 
 
 def test_what_was_taken_by_itself_is_shown_and_can_be_rejected(folder: Path) -> None:
-    """As taken, with what waits."""
+    """It is shown as taken, with what waits."""
     auto = {"XSCORE_MEMORY_EXTRACT": "auto"}
     taken_ids = xscore(folder, "memory", "extract", **auto)["new"]
     reviewed = xscore(folder, "memory", "review")

@@ -67,7 +67,7 @@ def test_a_memory_that_names_what_is_gone_is_listed(root: Path) -> None:
 
 
 def test_which_documents_are_read() -> None:
-    """Those that agents follow, in any folder, and decision records."""
+    """Documents that agents follow, in any folder, and decision records."""
     for path in ("AGENTS.md", "a/CLAUDE.md", ".github/copilot-instructions.md", ".cursorrules"):
         assert is_instruction(path)
     for path in ("docs/adr/1.md", "doc/architecture/decisions/2.md", "ADRs/x.rst"):

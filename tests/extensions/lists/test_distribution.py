@@ -56,7 +56,8 @@ def test_what_is_no_distribution_is_not_drawn(scores: list[float | None]) -> Non
 
 
 def test_a_frame_shows_its_scores_and_then_itself() -> None:
-    """Also one that was joined, by its kinds; a frame of somebody else is shown as it was."""
+    """A frame that was joined does so too, by its kinds; a frame of somebody else is shown as
+    it was."""
     scored = polars.DataFrame({"id": [1, 2, 3], "score": [0.9, None, 0.1]})
     scored = scored.with_columns(outcome=polars.lit("judged"), cause=polars.lit(""))
     view = FrameView(None, 0.7)

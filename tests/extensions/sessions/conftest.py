@@ -26,7 +26,7 @@ def root(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def store(root: Path, own_home: Path) -> Iterator[Store]:
-    """Its store."""
+    """The repository's store."""
     with Store.open(find_root(root), user_data_dir=own_home / "data") as opened:
         yield opened
 

@@ -136,8 +136,8 @@ def whole_prompt() -> str:
 
 
 def test_of_our_whole_prompt_the_task_alone_stays() -> None:
-    """Of an exchange with our whole answering prompt only the person's words stay: recalled text is
-    dropped."""
+    """Only the person's words stay of an exchange with our whole answering prompt: recalled
+    text is dropped."""
     assert "RECALLED" in whole_prompt()
     assert spoken_text(whole_prompt()) == TASK
 

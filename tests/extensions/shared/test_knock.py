@@ -36,7 +36,7 @@ def closing_at_once() -> Iterator[int]:
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "postgresql"])
 def test_a_silent_server_is_given_up_in_time(silent: int, scheme: str) -> None:
-    """Also where it never answers the beginning of TLS."""
+    """It is given up even where it never answers the beginning of TLS."""
     with pytest.raises(SharedUnavailable, match=r"no answer within 0\.05 s"):
         knock(f"{scheme}://user:password@127.0.0.1:{silent}/0", timeout_s=0.05)
 

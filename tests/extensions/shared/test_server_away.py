@@ -209,7 +209,7 @@ async def test_neither_ctrl_c_nor_the_deadline_waits_for_it(
 
 
 def test_an_outage_is_remembered_for_some_minutes_and_for_its_server(store: Store) -> None:
-    """Then the server is waited for again; another server is not taken for it."""
+    """After that the server is waited for again; another server is not taken for it."""
     now = 1_000.0
 
     def memory(server: str = "redis://a, tenant t") -> OutageMemory:

@@ -53,7 +53,7 @@ async def test_no_more_is_claimed_than_asked(server: SharedServer) -> None:
 
 
 async def test_the_first_judgment_wins(server: SharedServer) -> None:
-    """Of two judgments of one content the first is kept."""
+    """If a content has two judgments, the first is kept."""
     await server.store_judgments(TURN, [FIRST])
     await server.store_judgments(TURN, [FIRST._replace(score=0.1), SECOND])
     (result,) = await claim(server, "one", [FIRST.content_hash])

@@ -186,7 +186,8 @@ async def test_a_refused_server_is_owed_no_erasure(make_repo: MakeRepo) -> None:
 async def test_the_doctor_says_whether_it_answers(
     shared: SharedSettings, running: ServerProcess
 ) -> None:
-    """Its type, the tenant, and what a run does without it; nothing if sharing is off."""
+    """It says the server's type, the tenant, and what a run does without it; nothing if sharing
+    is off."""
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
     (finding,) = await checks.check_shared_server(Settings(shared=shared))
     assert finding.ok

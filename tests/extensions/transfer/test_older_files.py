@@ -130,7 +130,8 @@ def test_old_judgments_of_a_stranger_never_count(
 def test_an_old_file_of_another_kind_is_named_as_what_it_is(
     second_store: Store, name: str, command: str
 ) -> None:
-    """As those of today are: with the command that reads it, and nothing is stored."""
+    """It is named like files of today: with the command that reads it, and nothing is
+    stored."""
     with pytest.raises(UsageError, match="not a file of memories") as raised:
         import_lines(second_store, (OLDER / name).read_bytes(), name=name)
     assert command in raised.value.hint
