@@ -2,12 +2,13 @@
 
 Judgments are removed by turn: those of a turn that has gained none for N days. Each judgment
 has a date, a column with a default, so clients of any version work unchanged. Marks of erased
-memories go once every member has pulled past them; a machine of a member's that has not
-compares all that it has with the server (`project.pruned`). What a member has stated is never
-removed here: `shared erase` and `memory delete` are its member's. Each removal is noted in
-`xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off: judgments
-from before the date was kept count as of the day when it was first asked for, and a turn that
-all members have cached is not seen to be used; it is judged again when somebody new asks it.
+memories go once every member of these days has pulled past them; a machine of a member's that
+has not compares all that it has with the server (`project.pruned`). What a member has stated is
+never removed here: `shared erase` and `memory delete` are its member's. Each removal is noted
+in `xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off:
+judgments from before the date was kept count as of the day when it was first asked for, and a
+turn that all members have cached is not seen to be used; it is judged again when somebody new
+asks it.
 """
 
 from collections.abc import Iterator
@@ -58,18 +59,22 @@ _REMOVE_TURNS = """
 """
 """SQL that removes turns; what a member has added in the meantime stays."""
 _MARKS = """
-    FROM xscore_team.entry WHERE organisation = %s AND content IS NULL
-        AND changed_at < now() - make_interval(days => %s) AND version <= (
-            SELECT min(reader.version) FROM xscore_team.reader
-            WHERE reader.organisation = entry.organisation AND reader.project = entry.project)
+    FROM xscore_team.entry WHERE organisation = %(team)s AND content IS NULL
+        AND changed_at < now() - make_interval(days => %(days)s) AND NOT EXISTS (
+            SELECT FROM xscore_team.reader
+            WHERE reader.organisation = entry.organisation AND reader.project = entry.project
+                AND reader.version < entry.version
+                AND reader.seen_at >= now() - make_interval(days => %(days)s))
 """
+"""SQL of the marks that no member waits for. One who was away for as long compares all anyway, and
+one who has left would keep them for good."""
 _COUNT_MARKS = f"SELECT count(*) {_MARKS}"
 _REMOVE_MARKS = f"""
     WITH gone AS (DELETE {_MARKS} RETURNING project, version),
     noted AS (
         UPDATE xscore_team.project SET pruned = greatest(pruned, latest.version)
         FROM (SELECT project, max(version) AS version FROM gone GROUP BY project) AS latest
-        WHERE project.organisation = %s AND project.project = latest.project
+        WHERE project.organisation = %(team)s AND project.project = latest.project
     )
     SELECT count(*) FROM gone
 """
@@ -88,7 +93,7 @@ class Removal(Struct, frozen=True, kw_only=True):
     turns: int
     judgments: int
     marks: int
-    """Marks of erased memories, which every member has noticed."""
+    """Marks of erased memories, which every member of these days has noticed."""
     dry_run: bool
     had_dates: bool
     """Whether the server knew when its judgments were used; the first run begins to note it."""
@@ -219,11 +224,8 @@ def _marks(
     connection: "psycopg.Connection[Any]", tenant: str, unused_days: int, *, dry_run: bool
 ) -> int:
     """Remove, or only count, the marks of erased memories that all members have noticed."""
+    statement = _COUNT_MARKS if dry_run else _REMOVE_MARKS
     with _acting_as(connection, OWNER, tenant):
-        if dry_run:
-            counted = connection.execute(_COUNT_MARKS.encode(), (tenant, unused_days))
-        else:
-            terms = (tenant, unused_days, tenant)
-            counted = connection.execute(_REMOVE_MARKS.encode(), terms)
+        counted = connection.execute(statement.encode(), {"team": tenant, "days": unused_days})
         row = counted.fetchone()
     return int(row[0]) if row else 0

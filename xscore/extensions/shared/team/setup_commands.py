@@ -79,7 +79,7 @@ def init_team(
 )
 def prune_team(unused_days: int, flags: Flags) -> None:
     """Remove judgments of the team that have long been unused, and marks of erased memories that
-    every member has noticed.
+    every member seen in these days has noticed.
 
     It is an administrator's command (shared.admin_url), for PostgreSQL. What members have stated is
     never removed by it. Each removal is noted in the table xscore.removal.
