@@ -364,16 +364,16 @@ def merge_near_duplicates(
     """Keep the most authoritative, then newest, of each group of near duplicates, and name the
     others in it."""
     by_id = {entry.memory.id: entry.memory for entry in entries}
-    stands_for: dict[str, tuple[str, ...]] = {}
+    represented: dict[str, tuple[str, ...]] = {}
     merged: set[str] = set()
     for group in groups:
         memories = [by_id[id_] for id_ in group]
         memories.sort(key=lambda memory: _authority_rank(memory, authority))
         first, *duplicates = [memory.id for memory in memories]
-        stands_for[first] = tuple(duplicates)
+        represented[first] = tuple(duplicates)
         merged.update(duplicates)
     kept = [entry for entry in entries if entry.memory.id not in merged]
-    return [replace(entry, alike=stands_for.get(entry.memory.id, ())) for entry in kept]
+    return [replace(entry, alike=represented.get(entry.memory.id, ())) for entry in kept]
 
 
 def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[float, float, str]:

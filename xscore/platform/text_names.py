@@ -59,7 +59,7 @@ def is_name(word: str) -> bool:
     return _FORM.search(word) is not None
 
 
-def stands_in(name: str, text: str) -> bool:
+def occurs_in(name: str, text: str) -> bool:
     """Whether a text has a name as a whole: `v1.23` does not have `v1.2`."""
     place = text.find(name)
     while place >= 0:

@@ -244,7 +244,7 @@ def latest_of_key(connection: sqlite3.Connection, memory: Memory) -> str:
     return _first_id(connection, _LATEST_OF_KEY, memory)
 
 
-def stands_instead(connection: sqlite3.Connection, memory: Memory) -> str:
+def id_in_place_of(connection: sqlite3.Connection, memory: Memory) -> str:
     """Return the id of what the store has instead of a memory: its own if that is as new, that of a
     newer one with its key, or ""."""
     return _first_id(connection, _INSTEAD, memory)

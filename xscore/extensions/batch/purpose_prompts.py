@@ -15,7 +15,7 @@ from xscore.extensions.batch.purpose_subjects import Subject
 from xscore.platform import tokens
 from xscore.platform.patterns import compiled_late
 from xscore.platform.text import ellipsize, without_invisible
-from xscore.platform.text_names import names_in, stands_in
+from xscore.platform.text_names import names_in, occurs_in
 from xscore.prompts.fences import escape_attribute, escape_tags, well_formed
 from xscore.prompts.judge import JudgeModel
 from xscore.prompts.suspicion import is_suspicious
@@ -105,7 +105,7 @@ def kept_line(line: str, subject: Subject) -> str:
     for name in names_in(text):
         # `HTTP` and `JSON` are words of the trade, not names of this repository.
         is_acronym = name.isalpha() and name.isupper()
-        if not is_acronym and not stands_in(name.lower(), shown):
+        if not is_acronym and not occurs_in(name.lower(), shown):
             return ""
     if any(word.lower() not in shown for word in _OF_JUDGING.findall(text)):
         return ""

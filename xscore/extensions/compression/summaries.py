@@ -20,7 +20,7 @@ from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import random_hex
-from xscore.platform.text_names import names_in, stands_in
+from xscore.platform.text_names import names_in, occurs_in
 from xscore.prompts.fences import escape_tags, shorten_middle, well_formed
 from xscore.providers.provider import Provider
 from xscore.providers.spec import (
@@ -116,7 +116,7 @@ def borne_out(reply: str, source: str) -> str:
 
 def _is_borne_out(sentence: str, source: str, lowered: str) -> bool:
     for entity in (*names_in(sentence), *_NUMBER.findall(sentence)):
-        if not stands_in(entity, source):
+        if not occurs_in(entity, source):
             return False
     words = _LONG_WORD.findall(sentence.lower())
     borne = sum(word in lowered for word in words)

@@ -164,8 +164,8 @@ async def forecast_run(
                 continue
             sampled.append((forecast, 0))
         if sampled:
-            forecast, stands_for = sampled.pop()
-            sampled.append((forecast, stands_for + len(cases)))
+            forecast, case_count = sampled.pop()
+            sampled.append((forecast, case_count + len(cases)))
     return reduce(add, [*total, *spread_out(sampled)], JudgeEstimate())
 
 
@@ -176,12 +176,12 @@ def spread_out(sampled: Sequence[tuple[JudgeEstimate, int]]) -> Iterator[JudgeEs
     """
     # A case that was interrupted has a part of its judgments: it represents itself alone.
     typical = next((forecast for forecast, _ in sampled if not _is_half_done(forecast)), None)
-    for forecast, stands_for in sampled:
+    for forecast, case_count in sampled:
         of_others = forecast
         if typical is not None and _is_half_done(forecast):
             of_others = typical
         yield forecast
-        yield from [of_others] * (stands_for - 1)
+        yield from [of_others] * (case_count - 1)
 
 
 def _is_half_done(forecast: JudgeEstimate) -> bool:

@@ -135,7 +135,7 @@ class _Keeper:
             return
         memories = self._known_of(connection, layer)
         same = next((memory for memory in memories if _says_the_same(memory, said_fact)), None)
-        if same is not None and _stands(same):
+        if same is not None and _is_live_or_waiting(same):
             self._say_again(connection, same, said_fact)
             return
         is_refused = same is not None and same.details.review == "rejected"
@@ -161,7 +161,7 @@ class _Keeper:
                 continue
             for memory in list(self._known_of(connection, layer)):
                 words = content_words(statement_text(memory))
-                is_open = _is_inferred_fact(memory) and _stands(memory)
+                is_open = _is_inferred_fact(memory) and _is_live_or_waiting(memory)
                 if is_open and any(retraction.names(words) for retraction in named):
                     self._supersede(connection, memory)
 
@@ -287,7 +287,7 @@ class _Keeper:
         holders = [
             memory
             for memory in self._known_of(connection, layer)
-            if memory.key == topic and _stands(memory)
+            if memory.key == topic and _is_live_or_waiting(memory)
         ]
         return min(holders, key=lambda memory: not _is_live(memory), default=None)
 
@@ -317,7 +317,7 @@ def _is_live(memory: Memory) -> bool:
     return memory.status in _LIVE
 
 
-def _stands(memory: Memory) -> bool:
+def _is_live_or_waiting(memory: Memory) -> bool:
     """Whether a memory is a candidate, or waits to become one."""
     return _is_live(memory) or memory.details.review == "waiting"
 

@@ -31,7 +31,7 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Memory, MemoryStatus
 from xscore.store import memory_rows, memory_writer
-from xscore.store.memory_queries import all_ids, stands_instead
+from xscore.store.memory_queries import all_ids, id_in_place_of
 from xscore.store.mention_links import link_mentions
 from xscore.store.worktrees import enter_worktree
 
@@ -229,7 +229,7 @@ def _valid_memory(row: list[Any], hashes: set[str], contents: set[str]) -> Memor
 def _behind_newer(memory: Memory, target: sqlite3.Connection) -> Memory | None:
     """Return the memory, superseded where the store has a newer one with its key; None where it has
     this one as it was stated again."""
-    newer = stands_instead(target, memory)
+    newer = id_in_place_of(target, memory)
     if not newer:
         return memory
     if newer == memory.id:
