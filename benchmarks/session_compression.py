@@ -296,7 +296,7 @@ def main() -> int:
         large = measure(made_log(Path(name), LARGE_TURNS), LARGE_BUDGET)
     for kept in [*measured, large]:
         print(_line(kept))
-    # Made sessions are as long as they were made: they say nothing of how many are.
+    # Made sessions are as long as they were made: they say nothing about how many are.
     names_of_real = {path.name for path in real_logs}
     of_real = [kept for kept in measured if kept.log in names_of_real]
     without_calls = _share(sum(not kept.needs_calls for kept in of_real), len(of_real))

@@ -6,8 +6,9 @@ once, with every prompt or never: tokens, seconds, passes, our dollars, what was
     python -m benchmarks.sessions --replay FOLDER
 
 Each session starts from the files of a pinned commit, without its history, which would contain
-the fix. All that is known of a session is in one file of JSON lines, and the table is made from
-those files, also with `--replay`. It runs what an agent wrote: use a machine that you can lose.
+the fix. All that is known about a session is in one file of JSON lines, and the table is made
+from those files, also with `--replay`. It runs what an agent wrote: use a machine that you can
+lose.
 """
 
 import argparse

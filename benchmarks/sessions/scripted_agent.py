@@ -5,7 +5,7 @@ and makes one edit.
 
 The prompt ends with a line of JSON, `[old, new]`. It reads files until one holds the old text:
 first those that its context names, then all others. Its tokens are a quarter of the characters
-read; they say nothing of a real agent.
+read; they say nothing about a real agent.
 """
 
 import json

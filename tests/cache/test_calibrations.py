@@ -74,7 +74,7 @@ def test_an_invalid_one_is_no_calibration(
 
 
 def test_one_under_another_name_is_ignored(connection: Connection) -> None:
-    """A row that was moved to another judge says nothing of that one."""
+    """A row that was moved to another judge says nothing about that one."""
     write_calibration(connection, MEASURED)
     connection.execute("UPDATE calibration SET judge = 'another'")
     assert read_calibrations(connection) == []

@@ -258,8 +258,8 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
 def test_a_cut_that_nobody_sees_is_not_mentioned(
     *, is_visible: bool, dependency: float
 ) -> None:
-    """Amounts that read the same before and after the cap say nothing of it, also by words, where
-    the cap has many digits."""
+    """Amounts that read the same before and after the cap say nothing about it, also by words,
+    where the cap has many digits."""
     thresholds = Thresholds(0.05)
     by_words = boosts_by_words(BoostSettings(), thresholds)
     settings = replace(by_words, dependency=dependency * by_words.cap / 0.15)

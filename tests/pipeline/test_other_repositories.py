@@ -61,7 +61,7 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def lib(tmp_path: Path, server: OpenAIServer) -> Path:
-    """A library next to it, from acme/lib, indexed; something is stated of it, and of a
+    """A library next to it, from acme/lib, indexed; something is stated about it, and of a
     session."""
     write_files(tmp_path / "lib", LIB)
     folder = commit_all(tmp_path / "lib")

@@ -82,7 +82,8 @@ NOTICE = "Copyright 2015 A. Author\n{0}\n{0} Licensed under the Apache License, 
     ],
 )
 def test_a_copyright_notice_is_not_part_of_a_header(notice: str, head: str) -> None:
-    """Each file of a project repeats it, and it says nothing of the code; other comments stay."""
+    """Each file of a project repeats it, and it says nothing about the code; other comments
+    stay."""
     text = bundle([entry(WRITE, 0.9, header=f"{notice}\n\n{head}")]).text
     assert f">\n{head}\n</header>" in text
     assert "Licensed" not in text

@@ -89,7 +89,7 @@ def measure_report(report: CostReport) -> GateFigures:
     ended = sum(report.turns_by_state.values()) - report.turns_by_state.get("running", 0)
     recall = None
     for line in report.evaluations:
-        # The newest comes first. One that left questions unjudged says nothing of the judge.
+        # The newest comes first. One that left questions unjudged says nothing about the judge.
         if not line.unjudged:
             recall = convert(line, EvaluationRecall, from_attributes=True)
             break

@@ -239,8 +239,8 @@ def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
 
 
 def _common_threshold(figures: Sequence[TurnFigures]) -> float | None:
-    """Return the threshold of all these turns; None where they differ, since one says nothing of
-    the others."""
+    """Return the threshold of all these turns; None where they differ, since one says nothing
+    about the others."""
     thresholds = {turn.threshold for turn in figures}
     if len(thresholds) != 1:
         return None

@@ -116,7 +116,7 @@ class ClassNameIndex(NameIndex):
         language with such methods (`extension_methods`).
 
         row: the class.
-        written: the type, as `read_type` has it; both empty: nothing is known of the object.
+        written: the type, as `read_type` has it; both empty: nothing is known about the object.
         """
         del row, written, name, path
         return None

@@ -362,7 +362,7 @@ def _code_title(name: str, facts: CodeFacts) -> str:
         return title[:_TITLE_CHARS]
     stated: list[str] = []
     for line in facts.signature.split("\n"):
-        # A decorator or an attribute says nothing of what it is.
+        # A decorator or an attribute says nothing about what it is.
         if not line.lstrip().startswith(("@", "#[")):
             stated.append(line)
     title = _first_line("\n".join(stated)) or name

@@ -124,7 +124,7 @@ class ReceiverIndex(VariableIndex):
         return member.row
 
     def _value_of(self, chain: str, path: str) -> Value | None:
-        """Return what a chain leads to; None if nothing is known of it."""
+        """Return what a chain leads to; None if nothing is known about it."""
         followed = self._followed
         key = (chain, path)
         if key not in followed:
@@ -517,8 +517,8 @@ class ReceiverIndex(VariableIndex):
         return Value(nearest, holder=value.row)
 
     def _of_foreign(self, value: Value, step: str, count: int) -> Value | None:
-        """Return what is known of a member of a type outside of the repository: what its arguments
-        say."""
+        """Return what is known about a member of a type outside of the repository: what its
+        arguments say."""
         name, _, rest = value.written.partition("<")
         extending = None
         if name:

@@ -168,7 +168,7 @@ class Receivers:
 
     def expand(self, chain: str, at: int, scope: VariableScope, depth: int = 0) -> str:
         """Return a chain that begins with what other files can look up; empty if nothing is
-        known of it."""
+        known about it."""
         if not chain or depth > MAX_GIVEN:
             return ""
         head, *steps = chain.split(STEP)

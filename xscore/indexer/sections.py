@@ -1,10 +1,11 @@
 """Text cut into windows of lines, and what every cut of rows needs: parts of long ones, names, the
 imports in them.
 
-A window ends before a paragraph start, the one within reach whose line has the lowest hash, so an
-inserted line shifts only the windows near it. Imports are found by regular expressions only if
-there is no grammar. Prose with headings is `prose_sections`' business, files of keys and blocks
-`config_blocks`'. Trade-off: a window is named by its first words, which say little of the rest.
+A window ends before a paragraph start, the one within reach whose line has the lowest hash, so
+an inserted line shifts only the windows near it. Imports are found by regular expressions only
+if there is no grammar. Prose with headings is `prose_sections`' business, files of keys and
+blocks `config_blocks`'. Trade-off: a window is named by its first words, which say little about
+the rest.
 """
 
 import re

@@ -28,7 +28,7 @@ class VariableIndex(ClassNameIndex):
         return {}
 
     def _value_of(self, chain: str, path: str) -> Value | None:
-        """Return what a chain leads to; None if nothing is known of it."""
+        """Return what a chain leads to; None if nothing is known about it."""
         raise NotImplementedError
 
     def _member(self, value: Value, name: str, *, count: int = NOT_CALLED) -> Value | None:

@@ -127,7 +127,7 @@ def compose(
             places.beyond.append(ranked)
         else:
             places.take(ranked)
-    # A fact passes or does not: its score says nothing of code that came near.
+    # A fact passes or does not: its score says nothing about code that came near.
     least = rules.share * thresholds.default - SCORE_TOLERANCE
     near = [entry for entry in _without_facts(below) if entry.score >= least]
     _fill(places, near, rules, room=top_k, subjects=aim.subjects)
@@ -167,7 +167,7 @@ def _fill(
     }
     for ranked in near:
         candidate = ranked.candidate
-        # A commit below the threshold says nothing of where to look.
+        # A commit below the threshold says nothing about where to look.
         if candidate.kind is Kind.COMMIT:
             continue
         if counted >= rules.target_places or len(places.taken) >= room:

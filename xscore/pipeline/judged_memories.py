@@ -45,7 +45,7 @@ def packs_of(judge: JudgeDescription, pool: Pool) -> list[Pack]:
 
 
 class JudgingPriors(Struct, frozen=True):
-    """What is known of memories before a model is asked, 0..1 by memory id."""
+    """What is known about memories before a model is asked, 0..1 by memory id."""
 
     words: Mapping[str, float] = {}
     """The score of the judge without a model, stored with each judgment and joined to it."""

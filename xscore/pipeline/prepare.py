@@ -1,7 +1,7 @@
 """Make a turn ready: index, session, pool, and what the cache knows. No model is asked.
 
-Completing the task itself is `uncommitted`'s, confirming its cost `turn_estimate`'s.
-Trade-off: the whole pool is read before anything is known of its cost.
+Completing the task itself is `uncommitted`'s, confirming its cost `turn_estimate`'s. Trade-off:
+the whole pool is read before anything is known about its cost.
 """
 
 from collections.abc import Callable, Sequence
@@ -131,7 +131,7 @@ def _pool_of(
     scope: Scope,
     just_judged_hashes: AbstractSet[str],
 ) -> Pool:
-    """Return the candidates within the scope, with what is known of them."""
+    """Return the candidates within the scope, with what is known about them."""
     inside = narrow_to_scope(fetched.candidates, scope)
     looked_up = _looked_up(parts, key, fetched.candidates, inside)
     return replace(looked_up, judged_this_turn=just_judged_hashes, terms=fetched.terms)
@@ -226,7 +226,7 @@ def _looked_up(
     everything: tuple[Candidate, ...],
     inside: tuple[Candidate, ...],
 ) -> Pool:
-    """Return the pool with what is known of it. The lexical judge keeps no judgments."""
+    """Return the pool with what is known about it. The lexical judge keeps no judgments."""
     if not parts.judge.stored:
         return pool_among(everything, inside, {})
     judge = judge_key(parts.judge.identity)

@@ -89,7 +89,8 @@ def changes_before_head(
 def with_edits(
     recent: Iterable[ChangedFile], edits: Mapping[str, Sequence[tuple[int, int]]]
 ) -> tuple[ChangedFile, ...]:
-    """Return the edited files, which keep what is known of their last commit, then the others.
+    """Return the edited files, which keep what is known about their last commit, then the
+    others.
 
     edits: lines of the uncommitted change, by path.
     """

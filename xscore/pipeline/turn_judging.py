@@ -1,9 +1,9 @@
 """Have the judge score what a turn's cache lacks; then judge again what is near a threshold
 (`second_draws`) or was left unjudged (`fallback_judging`).
 
-Ctrl-C and the deadline end the stage and not the turn: what was paid for is in the outcomes that it
-returns. Trade-off: the host is contacted before anything is known of it, so the turn may end with
-another judge than it began with.
+Ctrl-C and the deadline end the stage and not the turn: what was paid for is in the outcomes
+that it returns. Trade-off: the host is contacted before anything is known about it, so the turn
+may end with another judge than it began with.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """The bundle: the chosen memories as one text in sections, in order, within a token budget.
 
-*System context* is what is known of session, project and user; *evidence* is code, documents and
-decisions; *past answers* are earlier exchanges, within their own share. Each layer fills up to its
-ceiling, best first, and code gets the rest. What does not fit is shown in part or named, never
-dropped silently. Trade-off: a memory larger than the remaining budget gives way to a smaller one
-ranked lower.
+*System context* is what is known about session, project and user; *evidence* is code, documents
+and decisions; *past answers* are earlier exchanges, within their own share. Each layer fills up
+to its ceiling, best first, and code gets the rest. What does not fit is shown in part or named,
+never dropped silently. Trade-off: a memory larger than the remaining budget gives way to a
+smaller one ranked lower.
 """
 
 import re
@@ -302,8 +302,8 @@ def _piece(
 
 
 def _without_notice(header: str) -> str:
-    """Drop the copyright notice at the head of a file: it says nothing of the code, and every file
-    repeats it."""
+    """Drop the copyright notice at the head of a file: it says nothing about the code, and
+    every file repeats it."""
     comment = _FIRST_COMMENT.match(header)
     if comment and _NOTICE.search(comment[0][:NOTICE_CHARS]):
         return header[comment.end() :]

@@ -96,7 +96,7 @@ class DecisionProvider(HostConnection):
         return self.declared.request_tokens
 
     def adopt(self, capability: Capability) -> None:
-        """Remember what is known of the host."""
+        """Remember what is known about the host."""
         self._capability = replace(capability, limits=capability.limits or self.declared.limits)
 
     def headers(self) -> dict[str, str]:

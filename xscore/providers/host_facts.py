@@ -243,10 +243,10 @@ def is_cache_uncounted(
     """Whether so few tokens mean that the host counts only what its cache did not serve: the prompt
     was read whole.
 
-    For hosts that say nothing of their cache. Every id must be answered. A decoder held to a schema
-    answers them all even of a cut prompt, so the prompt must also fit: into the context that is
-    known, or by what the host has read before. Where neither is known, a host of this machine is
-    suspected and one that sells tokens is not.
+    For hosts that say nothing about their cache. Every id must be answered. A decoder held to a
+    schema answers them all even of a cut prompt, so the prompt must also fit: into the context
+    that is known, or by what the host has read before. Where neither is known, a host of this
+    machine is suspected and one that sells tokens is not.
     longest: the most tokens that the host has counted for a prompt before; 0: none.
     """
     if completion.finish is not Finish.STOP or any(

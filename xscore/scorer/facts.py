@@ -2,11 +2,11 @@
 
 A decision or preference is a sentence or two. It shares a word with most tasks, so the evidence
 that ranks code either floods them or drowns them. What counts is whether the task names the fact's
-subject: by its key or an alias, in any inflection, or one slip of the keyboard away. Words that a
-name explains say little of other facts. Without a name a fact must hold most of what is asked, or
-several of its rarer words (decision 0045). `scorer.lexical` calls `score_facts` at one place. Pure.
-Trade-off: a fact whose key is not a word of any task, and that has no alias, is found by its text
-alone.
+subject: by its key or an alias, in any inflection, or one slip of the keyboard away. Words that
+a name explains say little about other facts. Without a name a fact must hold most of what is
+asked, or several of its rarer words (decision 0045). `scorer.lexical` calls `score_facts` at
+one place. Pure. Trade-off: a fact whose key is not a word of any task, and that has no alias,
+is found by its text alone.
 """
 
 import math

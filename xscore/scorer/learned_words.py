@@ -1,4 +1,5 @@
-"""From what is known of a short list to probabilities: a linear model, trained on past commits.
+"""From what is known about a short list to probabilities: a linear model, trained on past
+commits.
 
 Each memory gets a rating, the sum of its features times their weights; its share of the ratings
 of all code becomes the probability that a commit about this task would change it. So the same

@@ -52,15 +52,15 @@ class LexicalJudge:
         links: LinksOf | None = None,
         purposes: Purposes | None = None,
     ) -> None:
-        """Take what is known of the memories in addition to their words.
+        """Take what is known about the memories in addition to their words.
 
         likeness: cosine with the task by memory id, of an embedder that the identity names; None:
             words alone.
         stale: ids of memories whose cited code has changed.
         tests_of: finds the tests of named memories; None: tests are known by the names of their
             files alone.
-        links: finds who calls whom among memories; None if nothing is known of that.
-        purposes: what a model says that files are for; None if nothing is known of that.
+        links: finds who calls whom among memories; None if nothing is known about that.
+        purposes: what a model says that files are for; None if nothing is known about that.
         """
         self.identity = identity
         self._vectors = vectors

@@ -100,7 +100,7 @@ class Shortlist(Struct, frozen=True):
 
 
 class _Links(Struct):
-    """What is known of a memory's links."""
+    """What is known about a memory's links."""
 
     best: dict[str, int] = {}
     """Feature -> the row with most evidence at the other end."""
@@ -125,9 +125,9 @@ class _Held(Struct):
 def shortlist_of(
     candidates: Sequence[Candidate], evidence: LexicalEvidence, links: LinksOf | None
 ) -> Shortlist:
-    """Return the best of a pool with what is known of each.
+    """Return the best of a pool with what is known about each.
 
-    links: None: nothing is known of who calls whom.
+    links: None: nothing is known about who calls whom.
     """
     rows, rank, plain_rank = _chosen_rows(candidates, evidence)
     held = _held_by_row(evidence, rows)
@@ -297,7 +297,7 @@ def _links_of_rows(
     rows: Sequence[int],
     links: LinksOf | None,
 ) -> dict[int, _Links]:
-    """Return what is known of the links of each row."""
+    """Return what is known about the links of each row."""
     if links is None or not rows:
         return {}
     listed = {row for row in rows if candidates[row].layer.is_indexed}

@@ -59,7 +59,7 @@ class FetchRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredDocument(Struct, frozen=True, kw_only=True):
-    """A document with what is known of it."""
+    """A document with what is known about it."""
 
     place: str
     title: str
@@ -127,7 +127,7 @@ def allow_again(connection: sqlite3.Connection, ids: Collection[str]) -> None:
 
 
 def drop_unheld_records(connection: sqlite3.Connection) -> None:
-    """Remove what is known of documents without a passage, in an open transaction."""
+    """Remove what is known about documents without a passage, in an open transaction."""
     records = dict(_records(connection))
     if not records:
         return

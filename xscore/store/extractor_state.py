@@ -23,7 +23,7 @@ _KEY = "extractor"
 
 
 class ExtractorState(Struct, frozen=True, kw_only=True):
-    """What is known of the model that is asked for facts."""
+    """What is known about the model that is asked for facts."""
 
     model: str = ""
     failures: int = 0

@@ -250,7 +250,8 @@ def test_an_old_document_is_labelled_where_it_is_shown(shop: Path, tmp_path: Pat
 
 
 def test_a_passage_says_how_much_of_the_question_it_holds(shop: Path, tmp_path: Path) -> None:
-    """Not how much the code holds, which has none of it; one that answers says nothing of that."""
+    """Not how much the code holds, which has none of it; one that answers says nothing about
+    that."""
     (tmp_path / "rules.md").write_text(RULES)
     assert run("fetch", "../rules.md", cwd=shop).returncode == 0
 

@@ -175,7 +175,7 @@ def test_every_kind_of_manifest_is_read(
 
 
 def test_what_examples_import_is_not_the_projects(store: Store, noted: Noted) -> None:
-    """A framework's example of a task queue says nothing of the framework."""
+    """A framework's example of a task queue says nothing about the framework."""
     code = "import celery\n\ndef f():\n    return celery.Celery()\n"
     write(store, {f"examples/celery/src/{name}.py": code for name in "abcd"})
     assert noted() == {}

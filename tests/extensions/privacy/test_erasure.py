@@ -249,7 +249,7 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
     check_gone(files(), b"magenta", b"Marmot", b"long last", b"walrus")
     count = "SELECT count(*) FROM judgment"
     assert store.connection.execute(count).fetchone() == (0,), "of the memory's content"
-    # A score says nothing of the question.
+    # A score says nothing about the question.
     assert user.execute(count).fetchone() == (1,)
 
 

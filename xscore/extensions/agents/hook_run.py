@@ -285,7 +285,7 @@ class _HookRun(Struct):
         self._write_failure(error)
         why = getattr(error, "message", "") or type(error).__name__
         if isinstance(error, EOFError):
-            # `marshal` says no more of half a compiled file, which a full disk leaves.
+            # `marshal` says no more about half a compiled file, which a full disk leaves.
             why = (
                 "a compiled file of Python is damaged; remove the __pycache__ folders of xscore"
             )

@@ -4,7 +4,7 @@ A failed command or edit goes into the working tree's file (`store.failed_action
 `tool_gate` recognizes its repetition. It becomes a memory, counted by signature, as well: here
 for agents whose logs are not read, otherwise when the log is. What helped is what was done
 until the same call succeeded; of a command that was called wrongly, the next one of its kind
-that worked. Failures that say nothing of the call are left out: commands that only read,
+that worked. Failures that say nothing about the call are left out: commands that only read,
 timeouts, signals, the network. Everything is redacted and shortened before it is written.
 Trade-off: what helped is taken from what hooks saw, not from what caused the failure.
 """
@@ -117,7 +117,8 @@ def _put_on_record(
         is_elsewhere = leaves_tree(command, folder=failed_call.folder, root=root)
         action.may_deny = not (words.is_outside or is_elsewhere)
         action.succeeded = False
-        # A file that was edited while it ran may be mended: the failure says nothing of it now.
+        # A file that was edited while it ran may be mended: the failure says nothing about it
+        # now.
         action.changed = not action.path and _was_edited_meanwhile(call.root, ending)
         action.memory = memory_id
         action.state = current_state(record, action)

@@ -65,7 +65,8 @@ def batch_judge(parts: PipelineParts) -> JudgeDescription:
 
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
-    """Return the cost of as many average calls by the Batch API; None if nothing is known of it.
+    """Return the cost of as many average calls by the Batch API; None if nothing is known about
+    it.
 
     Nothing is known where the calls are not chat prompts, which are all that a Batch API takes.
     """

@@ -61,7 +61,7 @@ def purpose_request(subjects: Mapping[str, Subject], model: JudgeModel) -> Reque
     chars = tokens.size(system, content)
     ratio = model.chars_per_token
     if ratio == tokens.MIXED:
-        # Nothing is known of this model yet, and outlines are code.
+        # Nothing is known about this model yet, and outlines are code.
         ratio = tokens.PYTHON
     output_limit = _FRAME_TOKENS + MOST_REPLY_TOKENS * len(subjects) + model.reasoning_reserve
     return Request(

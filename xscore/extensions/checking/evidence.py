@@ -59,7 +59,7 @@ FIGURES = (
     "is_document",
     "is_settings",
 )
-"""What is known of each file."""
+"""What is known about each file."""
 
 
 class Situation(Struct, frozen=True):

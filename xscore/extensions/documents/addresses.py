@@ -60,7 +60,7 @@ def why_refused(text: str, *, may_be_private: bool) -> str:
     may_be_private: the user named the host as one inside their own network.
     """
     try:
-        # The zone of an address (`fe80::1%eth0`) says nothing of what it is.
+        # The zone of an address (`fe80::1%eth0`) says nothing about what it is.
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return f"{text} is not an IP address"

@@ -262,7 +262,7 @@ def fit_maps(cases: Sequence[ScoredCase], weight: float) -> dict[str, ScoreMap]:
     """Return a map for every kind that has gold: its own where there is enough, otherwise that
     of all these kinds together.
 
-    Past commits say nothing of the others, such as documents and decisions.
+    Past commits say nothing about the others, such as documents and decisions.
     """
     by_kind: dict[str, list[ScoredMemory]] = {}
     for case in cases:

@@ -31,7 +31,7 @@ def render_summary(summary: FigureSummary) -> str:
 
 
 def _cells(figure: MeanFigure) -> tuple[str, str]:
-    # Where all cases are alike, drawing them again says nothing of others.
+    # Where all cases are alike, drawing them again says nothing about others.
     if figure.interval is None or figure.interval.low == figure.interval.high:
         return f"{figure.mean:.2f}", "-"
     return f"{figure.mean:.2f}", f"{figure.interval.low:.2f}–{figure.interval.high:.2f}"

@@ -382,7 +382,7 @@ def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) ->
 
 
 def _comparable(repository: ConsolidationDraft) -> list[Memory]:
-    """Return the project's active memories with keys that say something of its user."""
+    """Return the project's active memories with keys that say something about its user."""
     memories: list[Memory] = []
     for memory in repository.of_scope("project"):
         # The commands and conventions of a repository are no taste of its user's.

@@ -73,7 +73,7 @@ def list_judge(
     """
     spec, warnings = choose_judge(settings)
     judge = describe_judge(spec, settings, store=store)
-    # Its texts are in no store, so nothing is known of their words.
+    # Its texts are in no store, so nothing is known about their words.
     return replace(judge, items=text_of, words_weight=0.0), warnings
 
 

@@ -25,7 +25,7 @@ EXPLAINED = 120
 
 
 class CandidateScores(Struct, frozen=True, kw_only=True):
-    """What is known of each candidate, by its id."""
+    """What is known about each candidate, by its id."""
 
     final: Mapping[str, float]
     raw: Mapping[str, float]

@@ -1,8 +1,8 @@
 """Read the rows of a damaged database in key order, and skip what cannot be read.
 
-SQLite stops at the first damaged page and says nothing of where the next sound row is. So the
-reader looks for it by key: it doubles its stride until something can be read, then halves it.
-Trade-off: sound rows between two damaged places that lie close together may be skipped.
+SQLite stops at the first damaged page and says nothing about where the next sound row is. So
+the reader looks for it by key: it doubles its stride until something can be read, then halves
+it. Trade-off: sound rows between two damaged places that lie close together may be skipped.
 """
 
 import sqlite3

@@ -169,7 +169,7 @@ class ReadFile(Struct, frozen=True):
 
 
 def load_read_file(connection: sqlite3.Connection, path: str) -> ReadFile | None:
-    """Return what is known of a session file."""
+    """Return what is known about a session file."""
     columns = ", ".join(ReadFile.__struct_fields__)
     row = connection.execute(
         f"SELECT {columns} FROM session_file WHERE path = ?", (path,)

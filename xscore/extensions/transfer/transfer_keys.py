@@ -34,7 +34,7 @@ class TransferKey(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Name the key in 16 hex characters that reveal nothing of it."""
+        """Name the key in 16 hex characters that reveal nothing about it."""
         return hashlib.blake2b(self.secret, digest_size=8, person=b"xscore-cache").hexdigest()
 
 

@@ -25,7 +25,7 @@ _RELEASES = re.compile(
     r"(?i)publish|release|stale|label|deploy|nightly|docs?\b|codeql|lock|update|wheel|bench"
     r"|scorecard|pages|backport|sponsor"
 )
-"""Names of workflows that say little of daily work."""
+"""Names of workflows that say little about daily work."""
 
 
 def is_ci_file(path: str) -> bool:

@@ -1,4 +1,5 @@
-"""Look at a repository's files: again only at those that changed; what is known of each is kept.
+"""Look at a repository's files: again only at those that changed; what is known about each is
+kept.
 
 The index has read the code, so only its rows are read. Files of settings are few and are read
 whole. The result is kept for each worktree under one key, by path and version. Trade-off: that
@@ -56,7 +57,7 @@ _FIRST_TOPICS = frozenset(
 
 
 class _Observed(Struct):
-    """What is known of the files of a worktree."""
+    """What is known about the files of a worktree."""
 
     rules: str = ""
     files: dict[str, FileTraits] = {}

@@ -30,7 +30,7 @@ COUNT_TOLERANCE = 0.2
 """A count out of a total that changes by less than this part keeps its words, too."""
 FILES_NAMED = 3
 _ASIDE = re.compile(r"(?:\A|/)(?:examples?|docs?|vendor|node_modules|templates?|bench\w*)/")
-"""Matches folders whose files say nothing of how the project itself is made."""
+"""Matches folders whose files say nothing about how the project itself is made."""
 _SHARE = re.compile(r"(?<![\d,])(\d[\d,]*+) of (\d[\d,]*+)")
 
 

@@ -1,7 +1,7 @@
 """What a command is for, inferred from its words, and whether it is worth showing.
 
-Commands are quoted as they are, on one line; nothing is run. Trade-off: a command whose words say
-nothing of its purpose (`./ci.sh`) is not shown.
+Commands are quoted as they are, on one line; nothing is run. Trade-off: a command whose words
+say nothing about its purpose (`./ci.sh`) is not shown.
 """
 
 import re

@@ -337,7 +337,7 @@ def _test_places(tests: Files, product_paths: set[str], suffix: str) -> Iterator
     for path in tests:
         folder, _, name = path.rpartition("/")
         style = next((style for style, pattern in _TEST_NAMES if pattern.match(name)), "")
-        # Fixtures and helpers of tests say nothing of where tests lie.
+        # Fixtures and helpers of tests say nothing about where tests lie.
         if not style:
             continue
         named.append(path)

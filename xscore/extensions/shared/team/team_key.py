@@ -1,11 +1,12 @@
 """The key that an organisation's members share: it encrypts what goes to the server, and names its
 rows.
 
-The server never sees it. Rows are named by keyed digests, so a name tells nothing of a text, and
-each text is bound to its row: a row that was moved or copied cannot be read. Equal texts of one row
-encrypt to equal bytes (the nonce is a digest of the text), so that sending a row again changes
-nothing. Trade-off: anyone who holds the key and a login can read all that the organisation shares;
-a lost key makes the server's copy worthless, and every member's own copy stays.
+The server never sees it. Rows are named by keyed digests, so a name tells nothing about a text,
+and each text is bound to its row: a row that was moved or copied cannot be read. Equal texts of
+one row encrypt to equal bytes (the nonce is a digest of the text), so that sending a row again
+changes nothing. Trade-off: anyone who holds the key and a login can read all that the
+organisation shares; a lost key makes the server's copy worthless, and every member's own copy
+stays.
 """
 
 import hmac
