@@ -1,9 +1,11 @@
 """An embedder changes the order of judging, never what is judged."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from msgspec.structs import replace
 from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
+from xscore.extensions.vectors import local_search
+from xscore.extensions.vectors.sign_blocks import ROW_BYTES
 from xscore.pipeline.build import Pipeline
 from xscore.records.calls import Stage
 from xscore.records.receipt import Answer
@@ -180,6 +184,19 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
         assert len(embedding_server.embedded) == report.memories.total
         await pipeline.context(TASK)
         assert len(embedding_server.embedded) == report.memories.total + 1
+
+
+async def test_the_index_makes_the_signs_of_very_many_vectors(
+    shop: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first turn after it has none to make."""
+    monkeypatch.setattr(local_search, "EXACT_UP_TO", 0)
+    async with Pipeline.open(shop, judging_with(embedding_server)) as pipeline:
+        report = await pipeline.index()
+    [path] = shop.rglob("memory.db")
+    with closing(sqlite3.connect(path)) as store:
+        [(signs,)] = store.execute("SELECT signs FROM sign_block").fetchall()
+    assert len(signs) == report.memories.total * ROW_BYTES
 
 
 async def test_without_an_embedder_nothing_changes(
