@@ -61,7 +61,7 @@ class NoJudge(Struct, frozen=True):
 
 
 NONE_NEEDED = NoJudge(UnjudgedCause.PROVIDER)
-"""Used where all candidates are known already, so that none of them gets this cause."""
+"""Cause where all candidates are known already, so that none of them gets it."""
 
 
 class JudgedPool(Struct, frozen=True):

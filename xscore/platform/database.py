@@ -63,8 +63,8 @@ class Schema(Struct, frozen=True):
 
 
 BeforeWriting = Callable[[sqlite3.Connection], None]
-"""Called with a connection that has read and not written yet: it may look at the database, and
-refuse it."""
+"""Takes a connection that has read and not written yet: it may look at the database, and refuse
+it."""
 
 
 def connect(

@@ -250,8 +250,8 @@ near."""
 UNRELATED_WORDS_BELOW = 0.01
 """Upper bound of "unrelated" for scores by words."""
 SCORED_LOWER = "scored lower: "
-"""In a reason by words: what follows says why nothing here seems to be what the task is about, and
-is the same of every memory."""
+"""Words in a reason by words before the part that says why nothing here seems to be what the
+task is about; that part is the same for every memory."""
 READS_AS_ZERO_BELOW = 0.005
 """Lowest score that is not shown as 0.00; a lower one is neither ranked nor named."""
 SCORE_TOLERANCE = 1e-9

@@ -84,10 +84,10 @@ class ParsedCompletion(NamedTuple):
     judged: list[tuple[MemoryPiece, Judgment]]
     missing: list[MemoryPiece]
     trouble: RepairReason
-    """Why those are missing."""
+    """Why these pieces are missing."""
     reply: ParsedReply
     refused: list[MemoryPiece]
-    """Those of a reply with other scores that the model declined."""
+    """Pieces that the model declined in a reply with other scores."""
 
 
 def _pack_of(prompt: PackPrompt) -> str:

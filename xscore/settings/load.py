@@ -55,7 +55,7 @@ NOT_OURS = "XSCORE_PYTHON"
 MAX_FILE_BYTES = 1_000_000
 SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
 CI_ORIGIN = "environment CI"
-"""Of `memory.extract` where a continuous integration runs xscore."""
+"""Origin of `memory.extract` where a continuous integration runs xscore."""
 _TRUE = ("1", "true", "yes")
 G = TypeVar("G", bound=SettingsGroup)
 

@@ -78,7 +78,7 @@ class HookMessage(Struct, frozen=True):
     turn_id: str | None = None
     cursor_version: str | None = None
     agent_id: str | None = None
-    """Set within a sub-agent."""
+    """Id of the sub-agent; None outside one."""
 
     @property
     def client(self) -> str:

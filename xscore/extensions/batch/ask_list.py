@@ -123,7 +123,7 @@ def _shared_form_failed(parts: PipelineParts) -> bool:
 
 class _AskListRun(Struct):
     parts: PipelineParts
-    """As given: with the judge of a single question."""
+    """The parts as given: with the judge of a single question."""
     turns: TurnList
     questions: Sequence[Question]
     options: TurnOptions

@@ -56,9 +56,9 @@ class Recording(Struct):
     name: str = ""
     """Random name, which tells recordings apart; ids in recorded prompts are made from it."""
     replies: dict[str, list[Completion]] = field(default_factory=dict)
-    """By the key of their request; the same request may have been asked twice."""
+    """Replies by the key of their request; the same request may have been asked twice."""
     hosts: dict[tuple[str, str], Capability] = field(default_factory=dict)
-    """By dialect and model."""
+    """What each host can do, by dialect and model."""
 
     @classmethod
     def open(cls, folder: Path, *, sends: bool) -> "Recording":

@@ -156,7 +156,7 @@ class Doubt(StrEnum):
     """Why a sentence is not a statement of the speaker's."""
 
     NONE = ""
-    """It is a statement of the speaker's."""
+    """The sentence is a statement of the speaker's."""
     TOO_LONG = "too long"
     QUESTION = "a question"
     REPORTED = "somebody else's"

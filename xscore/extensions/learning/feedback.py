@@ -35,7 +35,7 @@ class Signal(StrEnum):
     ADOPTION = "adoption"
     """The answer to a new task cited it, or another project was seen to do so."""
     OVERRIDE = "override"
-    """It was known, and the opposite was done."""
+    """The memory was known, and the opposite was done."""
 
 
 class ConfidenceChange(Struct, frozen=True):

@@ -47,7 +47,7 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     memories: Mapping[str, Memory]
     """Memories by id: the named ones and their dependents."""
     dependents: frozenset[str]
-    """Those of the memories that were not named: dependent exchanges and summaries."""
+    """Memories that were not named: dependent exchanges and summaries."""
     turns: frozenset[str] = frozenset()
     """Turns whose answers go."""
     erased_tasks: frozenset[str] = frozenset()

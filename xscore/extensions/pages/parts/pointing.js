@@ -69,14 +69,14 @@ function moveCursor(node) {
   say(`${node.depth ? node.data.name : "Everything"}: ${counted(node.leaves().length, "memory", "memories")}, ${shadeWords(node.best)}`);
 }
 const steps = {
-  ArrowDown: () => (cursor.children ? best(cursor)[0] : beside(1)),
+  ArrowDown: () => (cursor.children ? best(cursor)[0] : neighbour(1)),
   ArrowUp: () => cursor.parent,
-  ArrowRight: () => beside(1),
-  ArrowLeft: () => beside(-1),
+  ArrowRight: () => neighbour(1),
+  ArrowLeft: () => neighbour(-1),
   Enter: () => (cursor.children ? best(cursor)[0] : null),
   Escape: () => cursor.parent ?? tree,
 };
-function beside(step) {
+function neighbour(step) {
   if (!cursor.parent) return best(tree)[0];
   const siblings = best(cursor.parent);
   return siblings[(siblings.indexOf(cursor) + step + siblings.length) % siblings.length];
