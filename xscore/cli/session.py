@@ -86,7 +86,9 @@ def begin_fresh(flags: Flags) -> None:
 def _print_sessions(store: "Store", flags: Flags) -> None:
     branch = working_branch(store.root.git_dir)
     now = store.clock()
-    sessions = sorted(load_sessions(store.connection), key=lambda one: one.branch != branch)
+    sessions = sorted(
+        load_sessions(store.connection), key=lambda session: session.branch != branch
+    )
     body = {"sessions": [record_json(session) for session in sessions]}
     none = 'There is no working session here yet; `xscore ask "…"` begins one.'
     flags.terminal.print_result(

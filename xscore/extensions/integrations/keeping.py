@@ -48,7 +48,7 @@ class KeepsPassages(BaseModel):
         for place, row in rows:
             if row.score is not None and row.score >= least:
                 passing.append((place, row))
-        passing.sort(key=lambda one: -(one[1].score or 0.0))
+        passing.sort(key=lambda placed: -(placed[1].score or 0.0))
         top_k = usual_top_k if self.top_k is None else self.top_k
         return passing[:top_k] + [(place, row) for place, row in rows if row.score is None]
 
