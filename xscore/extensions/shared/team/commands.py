@@ -236,7 +236,7 @@ def _render_status(status: TeamStatus) -> str:
         f" {format_bytes(counts.bytes_of_30_days)} in 30 days"
     )
     facts = [
-        ("server", f"{status.server} ({format_seconds(status.round_trip_s)} a question)"),
+        ("server", f"{status.server} (answered in {status.round_trip_s * 1_000:,.0f} ms)"),
         ("team", one_line(status.organisation)),
         ("repository", one_line(status.repository)),
         ("memories", f"{counts.memories:,}, {counts.erased:,} erased"),
