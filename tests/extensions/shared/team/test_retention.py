@@ -19,9 +19,11 @@ from tests.statements import decide
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.extensions.shared.postgres_server import PostgresDriver
 from xscore.extensions.shared.server import SharedServer
+from xscore.extensions.shared.team import team_server
 from xscore.extensions.shared.team.address import team_address
 from xscore.extensions.shared.team.retention import LOCK, Removal, remove_unused
 from xscore.extensions.shared.team.setup import apply_setup
+from xscore.extensions.shared.team.team_server import ServerEntry, TeamServer
 from xscore.platform import database
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.judgment import Judgment
@@ -179,6 +181,38 @@ def test_after_the_latest_marks_are_removed_nobody_is_behind(
     assert prune(team, 30).marks == 1
     bob.sync(everything=True)
     assert membership_of(bob).version == _version(team, bob) == 2
+
+
+def test_an_entry_that_changes_while_all_is_pulled_is_not_missing(
+    team: TeamDatabase,
+    member: NewMember,
+    server: SharedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It moves behind the newest version that the pull began with."""
+    ann, bob = member("ann"), member("bob")
+    texts = {"First", "Second", "Third"}
+    for text in sorted(texts):
+        decide(ann.store, text)
+        ann.sync()
+    bob.sync()
+    project = "project IN (SELECT project FROM xscore_team.project WHERE epoch = %s)"
+    epoch = (membership_of(bob).epoch,)
+    with closing(team.admin()) as admin:
+        admin.execute(f"UPDATE xscore_team.project SET pruned = 1 WHERE {project}", epoch)
+
+    def pull(self: TeamServer, since: int) -> list[ServerEntry]:
+        if since == 1:
+            with closing(team.admin()) as admin:
+                moved = f"SET version = 4 WHERE version = 2 AND {project}"
+                admin.execute(f"UPDATE xscore_team.entry {moved}", epoch)
+        return pull_page(self, since)
+
+    pull_page = TeamServer.pull
+    monkeypatch.setattr(team_server, "PAGE", 1)
+    monkeypatch.setattr(TeamServer, "pull", pull)
+    assert bob.sync(everything=True).removed == 0
+    assert set(bob.texts()) == texts
 
 
 def test_marks_removed_before_the_schema_noted_it_are_made_up_for(

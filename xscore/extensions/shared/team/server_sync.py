@@ -190,7 +190,10 @@ def _pull(
     entries: list[Incoming] = []
     unreadable: Counter[str] = Counter()
     present: set[tuple[str, str]] = set()
-    while since < newest:
+    # An entry that changes meanwhile moves behind those that were read, so that only an empty page
+    # says that all have been seen.
+    is_at_end = since >= newest and not pulls_all
+    while not is_at_end:
         page = server.pull(since)
         for row in page:
             if row.content is not None:
@@ -200,12 +203,13 @@ def _pull(
                 entries.append(entry)
             else:
                 unreadable[entry] += 1
-        if not page:
+        if page:
+            since = page[-1].version
+        elif since < newest:
             # The latest were marks that have been removed. It raises where access was lost.
             server.greet()
             since = newest
-        else:
-            since = page[-1].version
+        is_at_end = not page or (since >= newest and not pulls_all)
     if since != began_at or request.is_first:
         profile = msgspec.json.encode(MemberProfile(request.by))
         server.note_reader(
