@@ -70,6 +70,17 @@ def test_what_the_server_refused_is_no_failure_to_reach_it(team: TeamDatabase) -
     assert "administrator" in refused.value.hint
 
 
+@pytest.mark.verify
+def test_an_administrator_who_was_refused_is_sent_to_the_log(team: TeamDatabase) -> None:
+    """The server is running and the password is right: neither is to be checked."""
+    settings = SharedSettings(admin_url=Secret(team.admin_url))
+    address = admin_address(settings, needed_by="--apply")
+    with pytest.raises(SharedUnavailable) as refused, connected(address) as connection:
+        connection.execute("SELECT 1 / 0")
+    assert refused.value.message.endswith("refused the request: division by zero")
+    assert "log" in refused.value.hint and "shared.admin_url" not in refused.value.hint
+
+
 def test_each_setting_is_named_where_it_is_wrong() -> None:
     """Who has set shared.memories_url or shared.admin_url is not sent to shared.url."""
     with pytest.raises(UsageError, match=r"shared\.memories_url does not") as unread:

@@ -18,7 +18,7 @@ _OWN_CERTIFICATE = (
     "If the certificate is your own organisation's, name its authority in the URL: sslrootcert=FILE"
     " (Redis: ssl_ca_certs=FILE)."
 )
-_ASK_ADMINISTRATOR = "Tell the server's administrator; its log says more."
+_ASK_ADMINISTRATOR = "The server's log says more: tell its administrator."
 
 
 def failure_reason(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.extensions.shared.failure_reasons import failure_hint
 from xscore.extensions.shared.server import (
     CHECK_IT,
     POSTGRES,
@@ -163,13 +164,12 @@ def connected(address: TeamAddress) -> Iterator["psycopg.Connection[Any]"]:
         finally:
             connection.close()
     except psycopg.errors.InsufficientPrivilege as error:
-        raise unavailable(
-            address.name, error, "Ask an administrator: see docs/shared.md."
-        ) from (error)
+        hint = "Ask an administrator: see docs/shared.md."
+        raise unavailable(address.name, error, hint) from error
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
         raise not_prepared(address) from error
     except (psycopg.Error, OSError) as error:
-        raise unavailable(address.name, error, address.hint) from error
+        raise unavailable(address.name, error, failure_hint(error, address.hint)) from error
 
 
 def not_prepared(address: TeamAddress) -> SharedUnavailable:
