@@ -465,8 +465,8 @@ class SharedSettings(SettingsGroup, frozen=True):
     """A server on which several processes and machines share judgments, limits and dollars."""
 
     url: Secret = Secret("")
-    """`redis://HOST` (extra `redis`) or `postgresql://HOST/DATABASE` (extra `postgres`); empty
-    if nothing is shared."""
+    """`redis://HOST` (extra `redis`) or `postgresql://HOST/DATABASE` (extra `postgres`); empty:
+    nothing is shared."""
     tenant: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
     """Part of every key on the server; tenants see nothing of each other."""
     require: bool = False
