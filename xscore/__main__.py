@@ -142,7 +142,7 @@ def _load_when_used(name: str) -> None:
         if sys.modules.get(name) is stand_in:
             del sys.modules[name]
         loaded = import_module(name)
-        # Whoever imported the substitute keeps it.
+        # Whoever imported the stand-in keeps it.
         vars(stand_in).update(vars(loaded))
         return getattr(loaded, attribute)
 

@@ -228,8 +228,8 @@ def test_stores_of_two_worktrees_become_one(basket: Path, xscore: Run, judge: Ju
 def test_a_foreign_journal_is_not_replayed(
     basket: Path, xscore: Run, judge: Judge, tmp_path: Path
 ) -> None:
-    """A journal that came with an archive is refused with a known store, until the user accepts
-    it."""
+    """A journal that came with an archive is refused even where the store is known, until the user
+    accepts it."""
     assert xscore("memory", "add", "--kind", "decision", DECISION, cwd=basket).returncode == 0
     store = store_file(basket)
     with closing(sqlite3.connect(store)) as writer:  # what an archive of another day may hold

@@ -517,5 +517,5 @@ _MAIN = (
     ("documented", _add_documented),
     ("taken", _add_taken),
 )
-"""Captures that mean the whole match, and the function that reads it; the most frequent ones
+"""Captures that represent the whole match, and the function that reads it; the most frequent ones
 first."""

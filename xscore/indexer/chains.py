@@ -197,7 +197,7 @@ _LITERALS = frozenset(
     {"none", "null", "undefined", "list", "array", "dictionary", "object", "false"}
 )
 _MADE = re.compile(rb"new\s|[A-Z][a-z]\w{0,80}\(")
-"""Nodes that make an object: `value or Store()`."""
+"""Matches what makes an object: `value or Store()`."""
 
 
 def _copied(node: "Node", called: "Node", data: bytes) -> "Node | None":
@@ -403,7 +403,7 @@ _TESTED = re.compile(
 _MAY_TEST = re.compile(rb"instanceof |isinstance\(|(?:is|has)[A-Z]")
 """Matches what such a test has: most conditions are none, and are not read."""
 _LEAVES = re.compile(rb"\{?\s{0,80}(?:return|throw|continue|raise)\b")
-"""Words that begin a branch which leaves the code around it."""
+"""Matches the beginning of a branch that leaves the code around it."""
 
 
 def narrowed_by(data: bytes, condition: "Node", branch: "Node") -> list[tuple[int, str, str]]:

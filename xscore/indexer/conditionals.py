@@ -24,15 +24,14 @@ _UNREAD = re.compile(
 """Matches a comment or a string."""
 _DEFINED = re.compile(rb"!?[ \t]*+defined[ \t]*+\(?[ \t]*+(\w++)[ \t]*+\)?")
 _FALSE = (b"0", b"__cplusplus")
-"""Matches conditions that do not hold: `extern "C" {` is alone in one, and its end in
-another."""
+"""Conditions that do not hold: `extern "C" {` is alone in one, and its end in another."""
 _BLANK = bytes(byte if byte == 10 else 32 for byte in range(256))
 _ENDS = (b";", b"{", b"}", b":")
 """Characters that end a statement, a label or the beginning of a block."""
 _CONTINUES = tuple(bytes([byte]) for byte in b"{&|,)=+-?:;")
-"""Matches what continues a statement after `)`."""
+"""Characters that continue a statement after `)`."""
 _HEAD = re.compile(rb"\s*+(?:else\s++)?(?:if|for|while|switch)\b")
-"""Matches the beginning of a statement if no other follows it."""
+"""Matches the head of a statement, which lacks its body if it ends with `)`."""
 _LOOK_AROUND = 400
 """How many bytes before and after a conditional are searched for text."""
 MOST_NESTED = 100

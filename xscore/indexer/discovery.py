@@ -57,8 +57,8 @@ _UNUSUAL = (  # plain search is fast
     "/\0",
     "\0.xscore/",
 )
-"""Matches what a list contains if one of its paths leads out, or is a nested repository or our
-own folder."""
+"""A list contains one of these if a path in it leads out, or is a nested repository or our own
+folder."""
 
 
 class FileListing(Struct):

@@ -426,7 +426,7 @@ def _has_code(data: bytes) -> bool:
 
 _WORD_CHAR = re.compile(r"\w")
 _BEHIND = frozenset(" \t\n\r\f\v?:=,;)")
-"""Matches what may follow a name that is given a value there; most names are followed by a dot
+"""Characters that may follow a name that is given a value there; most names are followed by a dot
 and are passed over."""
 _MADE = re.compile(r"\s*=\s*(?:await\s+|new\s+)*([\w$.]+)\(")
 """Matches what follows the name in `store = Store(`."""

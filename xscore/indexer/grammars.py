@@ -28,8 +28,8 @@ _MACRO = (
     rb" \t]*$)(?!\s{1,80}(?!(?:if|for|while|switch)\b)\w++\s{0,80}\([^;{}()]{0,300}\)\s{0,80}\{)"
     rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"
 )
-"""Matches a line of the preprocessor, which stays, or a macro to blank; what a function follows
-is not a macro."""
+"""Matches a line of the preprocessor, which stays, or a macro to blank. A name before that of a
+function is the type that it returns, not a macro."""
 _KOTLIN_MODIFIER = (
     rb"\b(?:actual|annotation|data|enum|expect|inner|value)(?=(?:[ \t]+[a-z]+){0,6}[ \t]+"
     rb"(?:class|constructor|fun|interface|object|typealias|va[lr])\b)"

@@ -61,7 +61,7 @@ class ScriptPackages:
         self._folders: dict[str, ScriptPackage] = {}
         self._workspaces: list[tuple[str, GlobList]] = []
         self._aliases: dict[str, ScriptPackage] = {}
-        """Packages of aliases without a package, by folder."""
+        """Folder -> its aliases that belong to no package."""
         self._resolve_from = cache(self._find)
         for folder, hints in manifests:
             self._add(folder, hints)

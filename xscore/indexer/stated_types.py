@@ -26,7 +26,7 @@ FOREIGN_TYPES = frozenset(
 )
 """Types of every program of a language: a method of one is never of this repository."""
 _NO_PARAMETER = frozenset(".@<")
-"""Matches the beginning of a variable's name that is a member or a parameter of a type."""
+"""First characters of the names of variables that are members, or parameters of a type."""
 
 
 class StatedTypes:

@@ -28,7 +28,7 @@ _WORDS = frozenset(
     unsafe volatile
     """.split()
 )
-"""Matches words before a type that do not name it."""
+"""Words before a type that do not name it."""
 _WORDS_BEFORE_NAMES = frozenset({"some", "any", "static"})
 """The words among these that are types themselves where no name follows."""
 _NULLS = frozenset({"None", "null", "undefined", "nil", "void", "never", "nullptr_t"})

@@ -50,9 +50,7 @@ SCREENED_FACTOR = 4
 _SECTION = r"(?m)^(?=diff --git )"
 _NAMES = r'(?m)^(?:(?:---|\+\+\+) "?(?:[ab]/)?|(?:rename|copy) (?:from|to) "?)(.+?)"?\t?$'
 """Matches names in the head of a section. One that git quotes stays escaped, with a backslash,
-so it is not the name of a file.
-
-One that git quotes stays escaped, with a backslash, so it is not the name of a file."""
+so it is not the name of a file."""
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
 
 

@@ -20,10 +20,10 @@ from xscore.platform.patterns import compiled_late
 from xscore.platform.processes import random_hex
 
 FINE_GRAIN_NS = 50_000_000
-"""Nanoseconds between two writes that may get the same time on a file system with nanosecond
+"""Two writes closer than this may get the same time on a file system with nanosecond
 timestamps."""
 COARSE_GRAIN_NS = 2_000_000_000
-"""Nanoseconds between two writes that may get the same time on a file system with whole-second
+"""Two writes closer than this may get the same time on a file system with whole-second
 timestamps."""
 READER_S = 2.0
 """How long a program that is to read a named pipe may take to open it."""

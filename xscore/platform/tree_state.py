@@ -24,8 +24,8 @@ _SUMMARIZED = frozenset(
 )
 """Folders whose files are not listed: caches that a command writes, and dependencies."""
 _MARKED = {"env": "pyvenv.cfg", "target": "CACHEDIR.TAG"}
-"""Names among these that folders of sources have, too -> a file that is in a folder of the
-other sort."""
+"""Names among these that folders of sources have, too -> the file by which a folder of caches or
+dependencies is known."""
 _TELLING = (".package-lock.json", "pyvenv.cfg", "CACHEDIR.TAG")
 """Files in such a folder that say when its content changed."""
 

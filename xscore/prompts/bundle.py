@@ -57,8 +57,8 @@ PARTIAL_KINDS = frozenset(
 HEADER_SHARE = 0.1
 """Largest share of the budget for one file's header."""
 LEFT_OUT_SHARE, SPARE_TOKENS = 0.05, 100
-"""Share of the budget for naming what is not shown, and the tokens for it that may be added if
-the memories leave them."""
+"""Share of the budget for naming what is not shown; or this many tokens, if the memories leave
+them."""
 CAPTION_TOKENS = 30
 """Tokens that the caption and the fence of a memory take, roughly."""
 PAST_ANSWERS_SHARE = 0.15

@@ -30,7 +30,7 @@ class _Form(Struct, frozen=True):
 
     pattern: str
     needs: tuple[str, ...]
-    """Lists of alternatives, of each of which the text must have one: looking for these takes a
+    """Lists of alternatives; the text must have one of each list: looking for these takes a
     hundredth of the pattern's time."""
 
 
@@ -140,7 +140,7 @@ _CUES = tuple(
         "|istruz|instruç|инструкц|忽略"
     ).split("|")
 )
-"""Matches a cue. A text without any is not searched: most code has none."""
+"""A text without any of these is not searched: most code has none."""
 _LOOK_ALIKES = str.maketrans("асеорхуікѕјԁոɡһαενορτυκι", "aceopxyiksjdnghaevoptuki")
 """Cyrillic, Armenian and Greek letters in Latin words."""
 _UNSEEN = compiled_late(f"[\u0300-\u036f{BIDI}{INVISIBLE}]")

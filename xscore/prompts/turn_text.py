@@ -21,7 +21,7 @@ MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 
 
 def about_block(turn: Turn) -> str:
-    """Render what a task is about in addition, a line each; empty if there is nothing."""
+    """Render what else a task is about, a line each; empty if there is nothing."""
     lines = "\n".join(f"{name}: {value}" for name, value in turn.about)
     shown = escape_tags(
         shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context"

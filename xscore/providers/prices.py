@@ -33,8 +33,8 @@ PriceFunction = Callable[[str, str, str, Usage], Decimal | None]
 """provider, model, host, usage of one call -> dollars, or None where unpriced."""
 
 PERIOD_S = 900.0
-"""How long a price holds. Prices may begin on a day or hold at certain hours; in the tables all
-of them change at :00 or :30 UTC."""
+"""Seconds of the periods for each of which a price is looked up once. Prices may begin on a day or
+hold at certain hours; in the tables all of them change at :00 or :30 UTC."""
 BOUND_STEP_TOKENS = 64
 """Step to which an upper bound's input is rounded up."""
 BATCH = {"processing": "batch"}

@@ -85,7 +85,7 @@ LONGEST = 2.0
 """Highest logarithm of a task's length that counts: the training had few tasks that are shorter
 or longer by more than seven times."""
 MARGIN_TO = 5
-"""Rank whose rating the margin of the best is measured against."""
+"""How many places after the best the rating is that its margin is measured against."""
 
 
 def task_length(words: int) -> float:

@@ -286,7 +286,7 @@ def _best_of_files(
 
 
 def _best_other(best_of_file: tuple[float, float], amount: float) -> float:
-    """Return the most evidence in a file other than that of a memory with this amount."""
+    """Return the most evidence in a file, leaving out that of a memory with this amount."""
     first, second = best_of_file
     return second if first == amount else first
 

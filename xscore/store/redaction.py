@@ -38,7 +38,7 @@ LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
 
 AFTER_CHARS = 40
-"""How much of the text after a name may make the name a telling one: `encryption` of
+"""How much of the line right before a name may make it a telling one: `encryption` of
 `encryption_key`."""
 
 

@@ -26,7 +26,7 @@ _SHARED_WITH = "shared_with"
 """Key in `meta` of the names of the shared servers that judgments of this store went to, as a
 JSON list."""
 _TEAM_SERVER = "team_server"
-"""Key in `meta` of the server's name that the team's memories of this repository are on."""
+"""Key in `meta` of the name of the server that has the team's memories of this repository."""
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
 _ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (

@@ -34,7 +34,7 @@ _READABLE_SECRET = re.compile(r'\s*\{\s*"secret":\s*"([0-9a-f]{64})"')
 _READABLE_MARK = re.compile(
     r'^[ ]*("(?:[^"\\\x00-\x1f]|\\[^\x00-\x1f])*"): "([0-9a-f]{64})"', re.MULTILINE
 )
-"""Matches a readable mark, of which one is written a line."""
+"""Matches a readable mark; each is on a line of its own."""
 
 
 class UserSecret(Struct, frozen=True):

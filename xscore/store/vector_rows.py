@@ -3,7 +3,7 @@
 A vector belongs to a text, so memories of one text share it, and a trigger removes it with the
 last of them. That an embedder has a vector of every text is noted (`complete_embedder`), since
 every turn asks, and comparing 100,000 texts with their vectors takes 19 ms; triggers remove the
-note whenever a memory is added, changed or restored.
+note whenever a memory is added, changed or restored, or a vector is removed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A hook in a repository with files that a grammar cannot bear: it parses nothing itself and
+"""A hook in a repository with files that a grammar cannot cope with: it parses nothing itself and
 ends in its time."""
 
 import json

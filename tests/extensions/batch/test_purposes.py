@@ -284,7 +284,7 @@ async def test_erasure_takes_what_quotes_it(batch_vendor: BatchVendor, till: Pat
 async def test_purposes_are_shown_with_what_was_hit(
     batch_vendor: BatchVendor, till: Path
 ) -> None:
-    """The file's and the class's line are once above the memories; `explain` and `graph` have
+    """The file's and the class's line are shown once above the memories; `explain` and `graph` have
     them, and no prompt of the judge."""
     await live(batch_vendor, till)
     batch_vendor.judge = {"model": "lexical"}

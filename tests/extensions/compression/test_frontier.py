@@ -114,7 +114,7 @@ def test_a_log_of_nonsense_stops_no_compaction(
 
 
 def test_a_command_that_passed_later_comes_last() -> None:
-    """What still fails comes first; a command that failed twice is there once."""
+    """What still fails comes first; a command that failed twice is listed once."""
     session = session_of(
         [
             (Speaker.USER, "make everything pass, and tell me what was wrong with it", ()),

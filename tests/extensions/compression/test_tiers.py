@@ -146,7 +146,7 @@ def test_what_stays_word_for_word_may_be_over_the_budget() -> None:
 
 def test_repeats_are_folded() -> None:
     """The user's long repeats point to the first, an output that comes again to the last, and a
-    failed attempt is there once."""
+    failed attempt is shown once."""
     request = "Please make the parser accept an empty header. " * 5
     noise = f"{'noise of the build ' * 4}\n" * 40
     failing = shell("make check", f"error: no rule\n{noise}", failed=True)

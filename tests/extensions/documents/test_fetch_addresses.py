@@ -155,7 +155,7 @@ def test_other_addresses_are_refused_before_anything_is_sent(
     ],
 )
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
-    """Private, of this host, of the link, shared, of groups, and those that map others."""
+    """Private, of this host, of the link, shared, of groups, and those that contain others."""
     assert why_refused(address, may_be_private=False)
 
 

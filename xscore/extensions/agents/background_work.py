@@ -129,7 +129,7 @@ class BackgroundWork:
         self._tried = dict[str, float]()
         """Turn -> when it was last tried, on the clock of `time.monotonic`."""
         self._sessions_tried = set[tuple[str, float]]()
-        """Thread -> its last word, for sessions that were over when they were read for
+        """Thread and time of the last word of sessions that were over when they were read for
         facts."""
         self.done: WorkDone = WorkDone()
         self.problem: str = ""

@@ -57,8 +57,8 @@ class BatchInput(Struct):
     erased: list[RequestName] = field(default_factory=list)
     """Requests whose question was erased; no batch will contain them."""
     incomplete: dict[int, PackPrompt] = field(default_factory=dict)
-    """Prompts with a text that is no longer stored; such pieces have no kind. To be planned
-    again."""
+    """Prompts with a text that is no longer stored, which are planned again; such pieces have no
+    kind."""
     repeats: int = 0
     """Requests taken beyond the first of their pack."""
     bytes: int = 0

@@ -1,8 +1,8 @@
 """The change that is checked: what git says about a revision, or a diff from a file or pipe.
 
-`HEAD` means everything that is not committed, staged or not, new files included; `REV` for what
-the working tree has and REV has not, as `git diff REV`; `A..B` and `A...B` for the difference
-of two commits, the latter from where B parted from A. Trade-off: the index is that of the
+`HEAD` means everything that is not committed, staged or not, new files included; `REV` what the
+working tree has and REV has not, as `git diff REV`; `A..B` and `A...B` the difference of two
+commits, the latter from where B parted from A. Trade-off: the index is that of the
 working tree, so a difference of two commits is checked against what is checked out.
 """
 

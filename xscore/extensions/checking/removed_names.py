@@ -29,8 +29,8 @@ MOST_NAMES = 400
 MOST_DOCUMENTS = 2_000
 MAX_DOCUMENT_BYTES = 400_000
 MOST_TEXTS = 60
-"""Most memories that are read to see whether a name is still there; a name in more of them
-is."""
+"""Most memories that are read to see whether a name is still there; a name in more of them counts
+as there."""
 SHORTEST = 5
 _WORD = re.compile(r"--[a-z][a-z0-9]*(?:-[a-z0-9]+)+|[A-Za-z_]\w{2,63}")
 _COMPOUND = re.compile(r"--.*|_*[A-Za-z0-9]+_\w+|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*")

@@ -37,7 +37,7 @@ from xscore.store.personal_data import redact_said
 from xscore.store.store import Store
 
 BLOCK_CHARS = 24_000
-"""Most characters taken of the agent's words, and of one call."""
+"""Most characters of the agent's words in one call."""
 LEAST_CHARS = 600
 """Fewest characters that are worth a call."""
 MOST_SENTENCES = 8

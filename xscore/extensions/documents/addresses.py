@@ -27,7 +27,7 @@ _TRANSLATING = tuple(
         "2002::/16",
     )
 )
-"""Networks of IPv6 that map addresses of IPv4."""
+"""Networks of IPv6 whose addresses contain one of IPv4."""
 _NEVER = tuple(
     ip_network(network)
     for network in (

@@ -35,7 +35,7 @@ class ReadingJob(Struct, frozen=True, tag=True):
     data: bytes
     form: DocumentForm
     name: str
-    """Title of the document if it has none."""
+    """Title that the document gets if it has none."""
     charset: str = ""
     """Charset that the host gave; empty if it gave none."""
 

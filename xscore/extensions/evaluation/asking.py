@@ -104,7 +104,7 @@ class AskedCase(Struct, frozen=True):
         )
 
     def case_of_entities(self) -> EvalCase:
-        """Return the case with the entities that gold lines mean."""
+        """Return the case with the entities at its gold lines."""
         places = [entity_ref(candidate) for candidate in self._candidates()]
         return replace(self.case, gold=span_entities(self.case.gold, places))
 

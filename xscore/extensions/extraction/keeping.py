@@ -4,7 +4,7 @@ A fact that is known is not kept again; said in another session it is believed m
 user takes back or decides again supersedes what was inferred, never what was stated; the old
 fact stays, superseded. Everything of a session is one transaction in each store. Trade-off: two
 facts are the same if they have the same words that say something, or the same quote; a
-paraphrase with other words waits as well as the first.
+paraphrase in other words waits, too.
 """
 
 from collections.abc import Iterable, Sequence

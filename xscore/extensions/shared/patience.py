@@ -19,10 +19,10 @@ from xscore.store.index_rows import read_meta, write_meta
 USUAL_ANSWER_KEY = "shared_answer"
 """Key in `meta` of how long a server usually takes to answer."""
 PATIENCE_FACTOR = 8
-"""How many times as long as it took before a server is waited for."""
+"""A server is waited for this many times as long as it took before."""
 MOST_BEYOND_S = 0.25
-"""Most seconds that it is waited for beyond that, since a server that is far away may be down,
-too."""
+"""But at most this many seconds longer than it took before, since a server that is far away may be
+down, too."""
 DECAY = 0.5
 """Weight that a slow answer keeps after a quick one, so that a busy time is not forgotten at
 once."""

@@ -234,7 +234,7 @@ async def _answered(
 
 
 async def _version(connection: _PgConnection) -> int | None:
-    """Return the version of the tables; None if there are none, 0: unknown."""
+    """Return the version of the tables; None if there are none, 0 if it is unknown."""
     table = await _answered(connection, "SELECT to_regclass('xscore.version')")
     if table[0][0] is None:
         return None

@@ -35,8 +35,8 @@ POSTGRES = frozenset({"postgresql", "postgres"})
 REDIS_PORT, POSTGRES_PORT = 6379, 5432
 """Ports where the servers listen unless a URL says otherwise."""
 SIGN_OF_LIFE_SHARE = 8
-"""The part of `shared.timeout_s` in which a server must show that it is there: a quarter of a
-second of two."""
+"""Divisor of `shared.timeout_s` for the part in which a server must show that it is there: a
+quarter of a second of two."""
 CHECK_IT = (
     "Check that it is running and that its URL, user and password in your settings are right:"
     " `xscore doctor` asks it."
@@ -62,7 +62,7 @@ MOST_AT_ONCE = 2_000
 READER = "reader"
 """Runner of a request that claims nothing."""
 NANO = Decimal(10**9)
-"""One nanodollar in dollars: whole ones are exact in the doubles of Redis scripts."""
+"""Nanodollars in a dollar: whole ones are exact in the doubles of Redis scripts."""
 _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 T = TypeVar("T")
 

@@ -40,8 +40,7 @@ class SpanRecord(Struct, frozen=True, kw_only=True):
     """Why the span did not end well: the `kind` of an error, `cancelled`, `interrupted`, …;
     empty if it did."""
     below: int | None = None
-    """Place of the parent span among the spans of the turn; None: the turn's own span is the
-    parent."""
+    """Place of the parent span among the spans of the turn; None for the turn's own span."""
     is_call: bool = False
 
 

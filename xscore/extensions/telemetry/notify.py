@@ -30,9 +30,9 @@ from xscore.records.calls import EXCHANGE, CallRecord, ServerCall
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
-"""The longest that sending a turn may take, in seconds, without its spans."""
+"""Seconds that sending a turn may take, however few spans it has."""
 MORE_S_A_SPAN = 0.000_5
-"""Additional seconds for each of its spans, of which a collector takes some thousands a
+"""Seconds that are added for each of its spans, of which a collector takes some thousands a
 second."""
 _ENDS: dict[int, str] = {
     ExitCode.NOTHING_JUDGED: "nothing_judged",

@@ -218,8 +218,8 @@ def import_judgments(
     """Import the judgments of a file signed with this key; without a key, quarantine the scores of
     any export.
 
-    Raises StoreUntrusted for a file that is unchanged but not signed with the key, UsageError
-    for one that cannot be read.
+    Raises StoreUntrusted for a file without a signature by the key that fits what it holds,
+    UsageError for one that cannot be read.
     """
     file = read_export(path, key)
     report = JudgmentImport(believed=key is not None, key=key.id if key else "")

@@ -68,7 +68,7 @@ _SHAPES: Mapping[Contents, Any] = {
 }
 """Records that a line may be, by the kind of file; any other is refused."""
 _EARLIER_JUDGMENTS = b"xscore-cache "
-"""Matches the first line of judgments before they had the form of all files."""
+"""Beginning of the first line of judgments before they had the form of all files."""
 _READ_BY: Mapping[Contents, str] = {
     Contents.MEMORIES: "xscore memory import",
     Contents.SNAPSHOT: "xscore memory import --snapshot",

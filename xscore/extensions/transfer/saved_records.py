@@ -65,7 +65,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
 _Alias = Annotated[str, Meta(max_length=4 * ALIAS_CHARS)]
-"""An alias. It may be longer than one may be stated, since redaction takes room."""
+"""An alias. It may be longer than a stated one: what redaction puts into it takes room."""
 _Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 
 

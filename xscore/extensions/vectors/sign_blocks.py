@@ -30,8 +30,8 @@ ROW_BYTES = SIGNS // 8 + NUMBER_BYTES
 VECTORS_A_BLOCK = 256
 """Numbers of a block; the triggers know it, too."""
 BLOCKS_A_TRANSACTION = 64
-"""Blocks made in one transaction: the first search makes them all, and other processes write in
-between."""
+"""Most blocks made in one transaction: thousands may be missing at first, and other processes write
+in between."""
 MOST_BLOCKS = 1 << 16
 """Blocks of 16 million vectors; a number beyond is damage."""
 _FOLDED = 512

@@ -40,7 +40,7 @@ _NOISE = (
     "rm ",
     "if ",
 )
-"""Matches the beginning of lines of a recipe that do not say what it is for."""
+"""Beginnings of lines of a recipe that do not say what it is for."""
 _INSTALLS_PACKAGES = re.compile(
     r"\b(?:pip3?|uv|poetry|pdm|npm|pnpm|yarn|bun|bundle|composer|go|pre-commit|make)\b"
 )

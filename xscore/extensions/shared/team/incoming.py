@@ -47,7 +47,7 @@ class Incoming(Struct, frozen=True, kw_only=True):
     kind: str
     memory: SharedMemory | None = None
     checkpoint: SharedCheckpoint | None = None
-    """The checkpoint of the entry; without memory and checkpoint it was erased."""
+    """Its checkpoint. An entry with neither a memory nor a checkpoint was erased."""
 
 
 class Arrivals(Struct):

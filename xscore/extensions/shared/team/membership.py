@@ -48,13 +48,13 @@ class Membership(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     """Kinds exchanged at the last sync."""
     synced_at: float = 0.0
-    """When the store was last synchronized, in Unix seconds; 0: never."""
+    """When the store was last synchronised, in Unix seconds; 0: never."""
     is_slow: bool = False
     """Whether the last exchange took longer than a turn waits."""
     background_sync_at: float = 0.0
     """When a background sync was started; 0 if it is over."""
     problem: str = ""
-    """What went wrong in a background sync, and no turn has reported yet."""
+    """What went wrong in a background sync, if no turn has reported it yet."""
     failures: int = 0
     """Number of failures in a row, since it last succeeded."""
     failed_at: float = 0.0

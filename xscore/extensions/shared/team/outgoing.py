@@ -127,7 +127,7 @@ def is_shareable(memory: Memory, kinds: Collection[str]) -> bool:
 
 
 def may_be_shared(memory: Memory) -> bool:
-    """Whether a memory holds, and its user confirms it."""
+    """Whether a memory holds, and its user stated it or accepted it in a review."""
     return (
         memory.source is MemorySource.EXPLICIT
         and memory.layer in SHARED_LAYERS

@@ -2,8 +2,8 @@
 
 Judgments are removed by turn: those of a turn that has gained none for N days. Each judgment
 has a date, a column with a default, so clients of any version work unchanged. Marks of erased
-memories go once every member of these days has pulled past them; a machine of a member's that
-has not compares all that it has with the server (`project.pruned`). What a member has stated is
+memories go once every member of these days has pulled past them; another machine of a member
+that has not compares all that it has with the server (`project.pruned`). What a member has stated is
 never removed here: `shared erase` and `memory delete` are its member's. Each removal is noted
 in `xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off:
 judgments from before the date was kept count as of the day when it was first asked for, and a
@@ -121,7 +121,8 @@ def remove_unused(
                 f"another process is removing judgments from {address.name}",
                 hint="Try again when it is done.",
             )
-        had_dates, unused = True, dict[str, int]()
+        had_dates = True
+        unused: dict[str, int] = {}
         if has_judgments:
             had_dates = _begin_dates(connection, dry_run=dry_run)
             role = _role_for_judgments(connection, address)

@@ -59,7 +59,7 @@ class TeamSyncRequest(Struct, frozen=True, kw_only=True):
     pulls_all: bool
     """Whether to pull from the beginning, whatever was pulled before."""
     is_first: bool
-    """Whether this store was never synchronized."""
+    """Whether this store was never synchronised."""
     outgoing: Outgoing | None
     """What to send; None if nothing was stated since the last sync, or the user only reads."""
 

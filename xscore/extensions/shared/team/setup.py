@@ -82,8 +82,10 @@ def setup_sql(
 
 
 def _only_if(condition: str, name: str, sql: str) -> str:
-    """Return SQL that runs other SQL on a condition. name: name of its quotes, which it may not
-    use."""
+    """Return SQL that runs other SQL on a condition.
+
+    name: of the quotes around that SQL, which may not occur in it.
+    """
     assert f"${name}$" not in sql
     return (
         f"DO $if_{name}$ BEGIN IF {condition} THEN EXECUTE ${name}$\n{sql.strip()}\n"

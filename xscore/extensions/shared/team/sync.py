@@ -51,8 +51,8 @@ from xscore.store.removal import note_team_server, team_server
 from xscore.store.store import Store
 
 FITS_A_TURN_S = 0.3
-"""Longest sync that a turn waits for; after a longer one, the next is left to a background
-process."""
+"""Longest sync after which the next may be a turn's own; after a longer one, it is left to a
+background process."""
 
 
 class TeamSync(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class TeamSync(Struct, frozen=True, kw_only=True):
     too_long: int = 0
     took_s: float = 0.0
     problem: str = ""
-    """Why nothing was done; empty if it was."""
+    """Why nothing was exchanged; empty if it was."""
 
 
 class BegunSync(Struct, frozen=True):

@@ -140,9 +140,8 @@ def _taken_problem(store: Store) -> str:
 
 def _sync_in_background(store: Store, settings: SharedSettings, *, is_slow: bool) -> str:
     """Leave the exchange to a process; return why it could not be started."""
-    from xscore.extensions.shared.team.background_sync import (
-        start_background_sync,
-    )  # once a minute
+    # Once a minute: other turns do without it.
+    from xscore.extensions.shared.team.background_sync import start_background_sync
 
     try:
         start_background_sync(store, settings, is_slow=is_slow)

@@ -1,5 +1,5 @@
-// How far each memory rose from the earlier turn to the later one: what the map of a comparison is colored by. It is
-// in for what `details.js` says of a single turn.
+// How far each memory rose from the earlier turn to the later one: what the map of a comparison is colored by. It
+// replaces what `details.js` says of a single turn.
 
 const beforeOf = (place) => data.before[place] / SCORE_STEPS;
 const isInBoth = (place) => hasScore(place) && data.before[place] >= 0;

@@ -10,7 +10,7 @@ BEGIN
 END $$;
 GRANT xscore_team_owner TO CURRENT_USER;
 CREATE SCHEMA IF NOT EXISTS xscore_team AUTHORIZATION xscore_team_owner;
--- Where this administrator owns it. On PostgreSQL 14 and older everyone may create there otherwise.
+-- On PostgreSQL 14 and older everyone may create there. An administrator who does not own it gets a warning, no error.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'public') THEN
