@@ -177,8 +177,7 @@ def _through_chat(
     described: JudgeDescription, resources: "TurnResources", error: UnknownModel
 ) -> JudgeDescription:
     """Return the same model through chat, where its host has no route for decisions; otherwise
-    raise the error.
-    """
+    raise the error."""
     if described.spec.provider != DECISIONS_OF_OPENAI:
         raise error
     store = described.store

@@ -3,9 +3,9 @@
 Judgments are removed by turn: those of a turn that has gained none for N days. Each judgment
 has a date, a column with a default, so clients of any version work unchanged. Marks of erased
 memories go once every member of these days has pulled past them; another machine of a member
-that has not compares all that it has with the server (`project.pruned`). What a member has stated is
-never removed here: `shared erase` and `memory delete` are its member's. Each removal is noted
-in `xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off:
+that has not compares all that it has with the server (`project.pruned`). What a member has
+stated is never removed here: `shared erase` and `memory delete` are its member's. Each removal
+is noted in `xscore.removal`, or in `xscore_team.removal` where there are no judgments. Trade-off:
 judgments from before the date was kept count as of the day when it was first asked for, and a
 turn that all members have cached is not seen to be used; it is judged again when somebody new
 asks it.

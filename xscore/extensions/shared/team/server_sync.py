@@ -42,7 +42,7 @@ from xscore.platform.figures import format_seconds
 
 T = TypeVar("T")
 OTHER_KEY = "encrypted by another key than yours"
-"""Why entries are skipped that colleagues have sent with another key."""
+"""Why entries that colleagues have sent with another key are skipped."""
 MOST_AT_ONCE = 200
 """Most entries of one request."""
 
