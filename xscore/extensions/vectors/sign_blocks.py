@@ -130,8 +130,8 @@ def spread(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     step = 1
     while step < _FOLDED:
         pairs = places.reshape(-1, 2, step * count)
-        left, right = pairs[:, 0], pairs[:, 1]
-        places = np.stack([left + right, left - right], axis=1).reshape(_FOLDED, count)
+        first, second = pairs[:, 0], pairs[:, 1]
+        places = np.stack([first + second, first - second], axis=1).reshape(_FOLDED, count)
         step *= 2
     return places[:SIGNS].T
 
