@@ -6,7 +6,7 @@ A strong model judged the pools of some commits once (DIR/judgments.jsonl). Its 
 degraded by noise, joined with the words of the same pools, and calibrated as `xscore eval
 calibrate` does, each repository left out in turn. Printed for each amount of noise: the area
 under the curve over the pool, the error of the scores themselves and of the fitted shares (10
-bins of equal mass over the best 50 of each case), and what the cuts keep for a wished recall.
+bins of equal mass over the best 50 of each case), and what the cuts keep for a chosen recall.
 It says nothing about any model.
 """
 

@@ -232,8 +232,8 @@ def test_peeking_leaves_the_store_as_it_is(path: Path) -> None:
 
 
 def test_a_snapshot_may_end_after_its_connection(tmp_path: Path) -> None:
-    """The snapshot of a generator does so which an error left half-read and which is collected
-    late."""
+    """The snapshot of a generator that an error left half-read, and that is collected late, does
+    so."""
     connection = connect_store(tmp_path / "memory.db")
     snapshot = database.read_snapshot(connection)
     snapshot.__enter__()

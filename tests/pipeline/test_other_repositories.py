@@ -61,8 +61,8 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def lib(tmp_path: Path, server: OpenAIServer) -> Path:
-    """A library next to it, from acme/lib, indexed; something is stated about it, and of a
-    session."""
+    """A library next to it, from acme/lib, indexed; something is stated about it, and something
+    for one session."""
     write_files(tmp_path / "lib", LIB)
     folder = commit_all(tmp_path / "lib")
     git(folder, "remote", "add", "origin", "git@github.com:acme/lib.git")

@@ -287,7 +287,7 @@ async def test_a_request_that_failed_says_how(
 async def test_a_request_that_the_model_declines_is_a_refusal(
     vendor: Vendor, judging: MakeRequest
 ) -> None:
-    """It is one as a reply or as the host's error, returned as the live call does."""
+    """Whether the host says so in a reply or by an error, it is what a live call returns."""
     vendor.server.misbehave(Fault.MODERATED)
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
     assert result.completion is not None and result.completion.finish is Finish.REFUSAL

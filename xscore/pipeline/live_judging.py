@@ -61,7 +61,7 @@ class NoJudge(Struct, frozen=True):
 
 
 NONE_NEEDED = NoJudge(UnjudgedCause.PROVIDER)
-"""Cause where all candidates are known already, so that none of them gets it."""
+"""Used where all candidates are known already, so that none of them gets its cause."""
 
 
 class JudgedPool(Struct, frozen=True):

@@ -200,7 +200,7 @@ async def test_neither_ctrl_c_nor_the_deadline_waits_for_it(
         asking.cancel()
         answer = await asking
     assert answer.exit_code is ExitCode.INTERRUPTED and answer.coverage.judged == 0
-    # Of another tenant, nothing is known about how long it takes.
+    # Nothing is known about how long another tenant takes.
     unknown = replace(shared, tenant="another")
     hurried = replace(settings, shared=unknown, budget=BudgetSettings(deadline_s=1))
     async with Pipeline.open(shop, hurried) as pipeline:

@@ -132,7 +132,7 @@ def test_a_member_who_only_reads_sends_nothing(member: NewMember) -> None:
 
 
 def test_kinds_named_later_come_then(member: NewMember) -> None:
-    """Everything comes of a kind that the settings begin to name."""
+    """Everything of a kind that the settings begin to name comes."""
     ann, bob = member("ann", kinds=("decision", "context")), member("bob", kinds=("decision",))
     say(ann.store, "A remark", kind=Kind.CONTEXT)
     ann.sync()

@@ -224,7 +224,7 @@ def _note(connection: "psycopg.Connection[Any]", removal: Removal, *, schema: st
 def _marks(
     connection: "psycopg.Connection[Any]", tenant: str, unused_days: int, *, dry_run: bool
 ) -> int:
-    """Remove, or only count, the marks of erased memories that all members have noticed."""
+    """Remove, or only count, the marks of erased memories that no member waits for."""
     statement = _COUNT_MARKS if dry_run else _REMOVE_MARKS
     with _acting_as(connection, OWNER, tenant):
         counted = connection.execute(statement.encode(), {"team": tenant, "days": unused_days})

@@ -79,10 +79,11 @@ def init_team(
 )
 def prune_team(unused_days: int, flags: Flags) -> None:
     """Remove judgments of the team that have long been unused, and marks of erased memories that
-    every member seen in these days has noticed.
+    every member seen in the last N days has noticed.
 
     It is an administrator's command (shared.admin_url), for PostgreSQL. What members have stated is
-    never removed by it. Each removal is noted in the table xscore.removal.
+    never removed by it. Each removal is noted in the table xscore.removal, or in
+    xscore_team.removal where there are no judgments.
     """
     settings = read_settings(flags).settings.shared
     address = admin_address(settings, needed_by="shared prune")

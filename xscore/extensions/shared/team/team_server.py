@@ -72,7 +72,8 @@ _OF_OTHER_KEY = """
         WHERE content IS NOT NULL AND member <> xscore_team.current_member() LIMIT 10000
     ) AS of_others
 """
-"""SQL of how many entries of colleagues this key encrypted, and how many there are."""
+"""SQL of how many entries of colleagues this key encrypted, and how many there are. After its first
+byte a content has the id of its key (`team_key`)."""
 _LEAVE = """
     DELETE FROM xscore_team.reader WHERE project = %s AND member = xscore_team.current_member()
 """
