@@ -238,7 +238,9 @@ SESSION_BUFFER: "Hook[KeepSession]" = Hook(
 DOCTOR_CHECKS: "Hook[Callable[[Settings], Awaitable[list[DoctorFinding]]]]" = Hook(
     Choice(
         "xscore.extensions.vectors.turn_likeness:check_embedder",
-        lambda settings: settings.embedding.by_model,
+        lambda settings: (
+            settings.embedding.by_model or bool(settings.embedding.search.reveal())
+        ),
     ),
     Choice(
         "xscore.extensions.shared.connect:check_shared_server",

@@ -3,6 +3,7 @@ partitions apart."""
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from tests.extensions.shared.postgres_process import PostgresProcess
+from tests.extensions.shared.postgres_process import PostgresProcess, run_postgres
 from tests.extensions.shared.server_programs import free_port
 from tests.extensions.vectors.conftest import DIMENSIONS, EMBEDDER, clustered, fill, searching
 from xscore.extensions.privacy.owed_erasures import settle_owed_erasures
@@ -24,7 +25,9 @@ from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
 from xscore.extensions.vectors.search_backends import search_server_name
 from xscore.extensions.vectors.turn_likeness import check_embedder
 from xscore.extensions.vectors.vector_search import noted_partition
+from xscore.pipeline.parts import DOCTOR_CHECKS
 from xscore.platform import database
+from xscore.records.reports import DoctorFinding
 from xscore.settings import EmbeddingSettings, Secret, Settings
 from xscore.store.store import Store
 from xscore.store.vector_copies import uncopied_texts
@@ -106,6 +109,39 @@ async def test_doctor_names_the_server(server_place: str) -> None:
     (finding,) = [finding for finding in findings if finding.name == "vector search"]
     assert finding.ok
     assert search_server_name(searching(server_place)) in finding.detail
+
+
+@pytest.mark.verify
+async def test_doctor_says_that_a_server_lacks_pgvector(tmp_path: Path) -> None:
+    """It is said before the first vectors are sent; a server that has it is sound without them."""
+    server = run_postgres(tmp_path)
+    try:
+        with psycopg.connect(server.url) as connection:
+            query = "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"
+            (offered,) = connection.execute(query).fetchone() or (0,)
+        embedding = EmbeddingSettings(model="openai:m", search=Secret(server.url))
+        findings = await check_embedder(Settings(embedding=embedding))
+    finally:
+        server.kill()
+    (finding,) = [finding for finding in findings if finding.name == "vector search"]
+    assert finding.ok == bool(offered)
+    assert ("the server has no pgvector" in finding.detail) is not finding.ok
+
+
+async def test_doctor_says_that_a_search_without_an_embedder_finds_nothing() -> None:
+    """Such a setting would be ignored in silence."""
+    searched = Settings(embedding=EmbeddingSettings(search=Secret("qdrant:/q")))
+    findings = [finding async for finding in _findings_of(searched)]
+    (finding,) = [finding for finding in findings if finding.name == "vector search"]
+    assert not finding.ok
+    assert "embedding.model" in finding.hint
+
+
+async def _findings_of(settings: Settings) -> AsyncIterator[DoctorFinding]:
+    """Yield what all checks of `doctor` find that these settings call for."""
+    for check in DOCTOR_CHECKS.implementations(settings):
+        for finding in await check(settings):
+            yield finding
 
 
 def _lose_vectors(place: str) -> None:

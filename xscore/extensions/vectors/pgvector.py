@@ -56,6 +56,7 @@ _ERASE = f"""
         WHERE {_IN_PARTITION} AND text_hash = ANY(%(text_hashes)s) RETURNING 1)
     SELECT count(*) FROM gone
 """
+_CAN_BE_CREATED = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
 _OPTIONS = """
     SELECT set_config('hnsw.ef_search', %(looked_at)s, true),
         set_config('hnsw.iterative_scan', 'relaxed_order', true)
@@ -152,9 +153,14 @@ class PgVectorSearch:
     def _check(self) -> str:
         with connected(self._address) as connection:
             version = _extension_version(connection)
-        if not version:
-            return "no vectors have been sent yet"
-        return f"pgvector {version}"
+            if version:
+                return f"pgvector {version}"
+            if connection.execute(_CAN_BE_CREATED).fetchone() is None:
+                raise SharedUnavailable(
+                    "the server has no pgvector",
+                    hint="Install pgvector 0.8 or newer on it, or leave embedding.search empty.",
+                )
+        return "no vectors have been sent yet"
 
 
 def _prepare(connection: "psycopg.Connection[Any]") -> None:

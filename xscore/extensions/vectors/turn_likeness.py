@@ -105,10 +105,20 @@ def _endpoint_name(settings: Settings, model: str) -> str:
     return f"{ENDPOINT_EMBEDDER}:{host_of(_endpoint(settings))}:{model}"
 
 
+_SEARCH_OF_NOTHING = DoctorFinding(
+    "vector search",
+    False,
+    "embedding.search is set, but nothing makes vectors that could be searched",
+    "Set embedding.model to an embedder, or leave embedding.search empty.",
+)
+
+
 @implements(DOCTOR_CHECKS)
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     """Report for `doctor` which embedder is used and what searches its vectors, and whether both
     work; no text or vector is sent."""
+    if not settings.embedding.by_model:
+        return [_SEARCH_OF_NOTHING]
     try:
         make_embedder(settings, lambda provider: provider)
         label = embedder_label(settings)
