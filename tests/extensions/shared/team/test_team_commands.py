@@ -248,7 +248,7 @@ def test_an_administrator_prepares_a_server(team: TeamDatabase, tmp_path: Path) 
         admin.execute(f"ALTER ROLE {team.login('cleo')} BYPASSRLS".encode())
     done = programs.run("doctor", "--json", cwd=cleo.root, environ=cleo.environ)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
-    assert not findings["team"]["ok"]
+    assert not findings["team"]["ok"] and "have BYPASSRLS" in findings["team"]["detail"]
     # A login that belongs to one team cannot be added to another.
     cleo.environ |= {"XSCORE_SHARED_ADMIN_URL": team.admin_url, "XSCORE_SHARED_TENANT": "umbra"}
     cleo.run("shared", "init", "--apply", "--login", team.login("cleo"), code=6)

@@ -325,7 +325,7 @@ CARELESS = {
     ),
     "CREATE ROLE chief_{login} SUPERUSER; GRANT chief_{login} TO {login}": (
         "DROP ROLE chief_{login}",
-        "act as chief_{login}, which is a superuser",
+        "act as chief_{login} and so be a superuser",
     ),
     "GRANT xscore_team_owner TO {login}": (
         "REVOKE xscore_team_owner FROM {login}",

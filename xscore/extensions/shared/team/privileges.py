@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 ASPECT = "team"
 _NO_PROJECT = "0" * 32
-_POWERS = ("superuser", "BYPASSRLS", "CREATEROLE", "CREATEDB", "REPLICATION")
+_POWERS = (
+    "be a superuser",
+    "have BYPASSRLS",
+    "have CREATEROLE",
+    "have CREATEDB",
+    "have REPLICATION",
+)
 _ROLES = """
     SELECT rolname = session_user, rolname,
         rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication
@@ -195,12 +201,12 @@ def _powers(connection: "psycopg.Connection[Any]") -> list[str]:
     for is_login, role, *attributes in connection.execute(_ROLES.encode()).fetchall():
         of_role = [power for power, has in zip(_POWERS, attributes, strict=True) if has]
         if is_login:
-            powers += [f"be a {power}" for power in of_role]
-            if "superuser" in of_role:
+            powers += of_role
+            if "be a superuser" in of_role:
                 return powers
         elif role != _MEMBER_ROLE:
-            kind = f", which is a {' and '.join(of_role)}" if of_role else ""
-            powers.append(f"act as {role}{kind}")
+            gain = f" and so {' and '.join(of_role)}" if of_role else ""
+            powers.append(f"act as {role}{gain}")
     return powers
 
 
