@@ -16,7 +16,7 @@ import psycopg
 from msgspec.structs import replace
 
 from xscore.extensions.shared.team.address import connected, team_address
-from xscore.extensions.vectors.driver_thread import run_beside
+from xscore.extensions.vectors.driver_thread import run_in_thread
 from xscore.extensions.vectors.vector_search import VectorPartition
 from xscore.platform.errors import SharedUnavailable
 from xscore.store.vector_copies import CopiedVector
@@ -84,23 +84,23 @@ class PgVectorSearch:
 
     async def upsert(self, vectors: Sequence[CopiedVector], *, is_last: bool) -> None:
         """Add vectors; with the last of them make the index, if there is none."""
-        await run_beside(lambda: self._upsert(vectors, is_last))
+        await run_in_thread(lambda: self._upsert(vectors, is_last))
 
     async def search(self, query: bytes, k: int) -> list[tuple[str, float]]:
         """Return the k nearest."""
-        return await run_beside(lambda: self._search(query, k))
+        return await run_in_thread(lambda: self._search(query, k))
 
     async def count(self) -> int:
         """Return how many vectors there are."""
-        return await run_beside(self._count)
+        return await run_in_thread(self._count)
 
     async def erase(self, text_hashes: Collection[str]) -> int:
         """Erase vectors."""
-        return await run_beside(lambda: self._erase(text_hashes))
+        return await run_in_thread(lambda: self._erase(text_hashes))
 
     async def check(self) -> str:
         """Describe the server."""
-        return await run_beside(self._check)
+        return await run_in_thread(self._check)
 
     async def aclose(self) -> None:
         """Do nothing: no connection is kept."""

@@ -14,7 +14,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 
 from xscore.extensions.shared.server import unavailable
-from xscore.extensions.vectors.driver_thread import run_beside
+from xscore.extensions.vectors.driver_thread import run_in_thread
 from xscore.extensions.vectors.qdrant_points import (
     PREFIX,
     collection_prefix,
@@ -83,13 +83,13 @@ class QdrantSearch:
     async def aclose(self) -> None:
         """Close the client."""
         if self._client is not None:
-            await run_beside(self._client.close)
+            await run_in_thread(self._client.close)
             self._client = None
 
     async def _asked(self, ask: Callable[[QdrantClient], T]) -> T:
         """Let a thread ask. Raises SharedUnavailable."""
         try:
-            return await run_beside(lambda: self._quietly(ask))
+            return await run_in_thread(lambda: self._quietly(ask))
         except _SERVER_ERRORS as error:
             raise unavailable(self.name, error, HINT) from error
 

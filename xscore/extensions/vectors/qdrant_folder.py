@@ -33,7 +33,7 @@ from qdrant_edge import (
 )
 
 from xscore.extensions.shared.server import unavailable
-from xscore.extensions.vectors.driver_thread import run_beside
+from xscore.extensions.vectors.driver_thread import run_in_thread
 from xscore.extensions.vectors.qdrant_points import (
     PREFIX,
     collection_prefix,
@@ -104,11 +104,11 @@ class QdrantFolder:
     async def aclose(self) -> None:
         """Close the shards and let other processes have the folder."""
         self._is_closed = True
-        await run_beside(self._close)
+        await run_in_thread(self._close)
 
     async def _called(self, work: Callable[[], T]) -> T:
         """Let a thread work. Raises SharedUnavailable, StoreError, UsageError."""
-        return await run_beside(lambda: self._work_alone(work))
+        return await run_in_thread(lambda: self._work_alone(work))
 
     def _work_alone(self, work: Callable[[], T]) -> T:
         with self._one_call:

@@ -1,8 +1,8 @@
 """How the vectors of a partition are named in Qdrant, on a server and in a folder.
 
 Each partition and number of dimensions is a collection of its own, so no filter can be forgotten,
-and a point is named by the hash of its text: nothing has to lie beside its vector. Trade-off: a
-server with many repositories has as many collections.
+and a point is named by the hash of its text: nothing has to be stored with its vector.
+Trade-off: a server with many repositories has as many collections.
 """
 
 from uuid import UUID
