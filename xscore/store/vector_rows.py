@@ -29,6 +29,7 @@ _PUT_VECTOR = """
 """
 _BY_NUMBER = """
     SELECT text_hash, data FROM json_each(?) AS listed CROSS JOIN vec ON number = listed.value
+    WHERE embedder = ?
 """
 _WITH_TEXTS = f"""
     FROM json_each(?) AS text
@@ -93,11 +94,15 @@ def all_vectors(connection: sqlite3.Connection, embedder: str) -> list[tuple[str
 
 
 def vectors_by_number(
-    connection: sqlite3.Connection, numbers: Iterable[int]
+    connection: sqlite3.Connection, embedder: str, numbers: Iterable[int]
 ) -> list[tuple[str, bytes]]:
-    """Return text hash and vector of these rows of the table, but of those that are gone."""
+    """Return text hash and vector of these rows of the table, but of those that are gone.
+
+    Another embedder may have the number of a row that is gone.
+    """
     # In the order of the table, so that no page is read twice.
-    return connection.execute(_BY_NUMBER, (json.dumps(sorted(numbers)),)).fetchall()
+    listed = json.dumps(sorted(set(numbers)))
+    return connection.execute(_BY_NUMBER, (listed, embedder)).fetchall()
 
 
 def memories_with_texts(

@@ -31,6 +31,7 @@ from xscore.store.vector_rows import (
     latest_dimensions,
     note_complete_embedder,
     put_vectors,
+    vectors_by_number,
 )
 
 EMBEDDER = "drawn"
@@ -174,6 +175,55 @@ async def test_a_new_vector_is_found_at_once(store: Store) -> None:
 def blocks_of(store: Store) -> dict[int, bytes]:
     """Return the signs by block."""
     return dict(store.connection.execute("SELECT block, signs FROM sign_block").fetchall())
+
+
+@pytest.mark.usefixtures("by_signs")
+async def test_blocks_beyond_the_last_vector_stand_for_no_other(store: Store) -> None:
+    """Where the vectors of a middle block go first, its empty block outlives the last vectors: a
+    new vector of a block before it is found all the same."""
+    rows = clustered(800)
+    fill(store, rows[:770])
+    connection = store.connection
+    query = rows[0].astype(np.float32)
+    connection.execute("DELETE FROM vec WHERE number BETWEEN 512 AND 767")
+    await cosines_of(store, query, 1)
+    connection.execute("DELETE FROM vec WHERE number > 400")
+    await cosines_of(store, query, 1)
+    assert blocks_of(store).keys() == {0, 1, 2}
+    memory = function("late", text="def late(): return 'x'")
+    with database.transaction(connection):
+        memory_writer.put_memories(connection, [memory])
+        put_vectors(connection, EMBEDDER, [(memory, rows[799].tobytes())])
+    assert blocks_of(store).keys() == {0, 2}
+    assert [*await cosines_of(store, rows[799].astype(np.float32), 1)] == [memory.id]
+
+
+@pytest.mark.usefixtures("by_signs")
+@pytest.mark.parametrize("damaged", [b"x" * (ROW_BYTES + 1), "a text"])
+async def test_a_damaged_block_is_made_again(store: Store, damaged: bytes | str) -> None:
+    """One that cannot hold the signs of its vectors costs no result, and no turn."""
+    rows = clustered(300)
+    memories = fill(store, rows)
+    query = rows[7].astype(np.float32)
+    await cosines_of(store, query, 1)
+    before = blocks_of(store)
+    store.connection.execute("UPDATE sign_block SET signs = ? WHERE block = 0", (damaged,))
+    assert [*await cosines_of(store, query, 1)] == [memories[7].id]
+    assert blocks_of(store) == before
+
+
+def test_a_number_that_another_embedder_has_now_is_no_result(store: Store) -> None:
+    """A vector goes after its signs were read, and the next one gets its number."""
+    rows = clustered(2)
+    [memory] = fill(store, rows[:1])
+    connection = store.connection
+    (number,) = connection.execute("SELECT number FROM vec").fetchone()
+    connection.execute("DELETE FROM vec")
+    put_vectors(connection, "another", [(memory, rows[1].tobytes())])
+    assert vectors_by_number(connection, "another", [number]) == [
+        (memory.text_hash, rows[1].tobytes())
+    ]
+    assert vectors_by_number(connection, EMBEDDER, [number]) == []
 
 
 @pytest.mark.usefixtures("by_signs")

@@ -65,7 +65,7 @@ def _nearest_texts(
         # This store lacks some and cannot be written.
         return nearest(all_vectors(connection, embedder), query, k)
     numbers = _nearest_by_signs(signs, query, read)
-    return nearest(vectors_by_number(connection, numbers), query, k)
+    return nearest(vectors_by_number(connection, embedder, numbers), query, k)
 
 
 def _nearest_by_signs(

@@ -36,17 +36,26 @@ MOST_BLOCKS = 1 << 16
 """Blocks of 16 million vectors; a number beyond is damage."""
 _FOLDED = 512
 """Places that a vector is folded to; a power of two."""
-# Read in the order of the table: looking up the rows by the index takes twice as long.
-_READ = """
-    SELECT count(*), CAST(group_concat(signs, '') AS BLOB) FROM sign_block NOT INDEXED
-    WHERE embedder = ? AND dimensions = ?
+# A block beyond the last vector stays where its vectors had gone before those of the next, and one
+# of another length is damaged: neither counts.
+_PRESENT_BLOCKS = f"""
+    embedder = ? AND dimensions = ? AND block BETWEEN 0 AND ? - 1
+    AND typeof(signs) = 'blob' AND length(signs) % {ROW_BYTES} = 0
 """
-_PRESENT = "SELECT block FROM sign_block WHERE embedder = ? AND dimensions = ?"
+# Read in the order of the table: looking up the rows by the index takes twice as long.
+_READ = f"""
+    SELECT count(*), CAST(group_concat(signs, '') AS BLOB) FROM sign_block NOT INDEXED
+    WHERE {_PRESENT_BLOCKS}
+"""
+_PRESENT = f"SELECT block FROM sign_block WHERE {_PRESENT_BLOCKS}"
 _VECTORS = """
     SELECT number, data FROM vec NOT INDEXED
     WHERE number BETWEEN ? AND ? AND embedder = ? AND length(data) = ?
 """
-_PUT = "INSERT INTO sign_block (block, embedder, dimensions, signs) VALUES (?, ?, ?, ?)"
+_PUT = """
+    INSERT INTO sign_block (block, embedder, dimensions, signs) VALUES (?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET signs = excluded.signs
+"""
 
 
 def read_signs(
@@ -70,25 +79,27 @@ def _signs_if_complete(
     connection: sqlite3.Connection, embedder: str, dimensions: int
 ) -> bytes | None:
     """Return what the blocks hold; None: one is missing."""
-    present, signs = connection.execute(_READ, (embedder, dimensions)).fetchone()
-    if present < len(_all_blocks(connection)):
+    count = _count_blocks(connection)
+    present, signs = connection.execute(_READ, (embedder, dimensions, count)).fetchone()
+    if present < count:
         return None
     return signs or b""
 
 
-def _all_blocks(connection: sqlite3.Connection) -> range:
-    """Return the blocks that there are vectors for, of this or another embedder."""
+def _count_blocks(connection: sqlite3.Connection) -> int:
+    """Return how many blocks the vectors of all embedders have."""
     (last,) = connection.execute("SELECT max(number) FROM vec").fetchone()
-    return range(0 if last is None else min(last // VECTORS_A_BLOCK + 1, MOST_BLOCKS))
+    return 0 if last is None else min(last // VECTORS_A_BLOCK + 1, MOST_BLOCKS)
 
 
 def _make_missing_blocks(
     connection: sqlite3.Connection, embedder: str, dimensions: int
 ) -> None:
     """Make blocks that are missing, as many as a transaction may."""
-    rows = connection.execute(_PRESENT, (embedder, dimensions)).fetchall()
+    count = _count_blocks(connection)
+    rows = connection.execute(_PRESENT, (embedder, dimensions, count)).fetchall()
     present = {block for (block,) in rows}
-    missing = [block for block in _all_blocks(connection) if block not in present]
+    missing = [block for block in range(count) if block not in present]
     for block in missing[:BLOCKS_A_TRANSACTION]:
         first = block * VECTORS_A_BLOCK
         last = first + VECTORS_A_BLOCK - 1
