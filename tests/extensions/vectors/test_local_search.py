@@ -178,9 +178,9 @@ def blocks_of(store: Store) -> dict[int, bytes]:
 
 
 @pytest.mark.usefixtures("by_signs")
-async def test_blocks_beyond_the_last_vector_stand_for_no_other(store: Store) -> None:
-    """Where the vectors of a middle block go first, its empty block outlives the last vectors: a
-    new vector of a block before it is found all the same."""
+async def test_a_block_without_vectors_stands_for_no_other(store: Store) -> None:
+    """Where the vectors of a middle block go, and then the last ones, a new vector is found all the
+    same."""
     rows = clustered(800)
     fill(store, rows[:770])
     connection = store.connection
@@ -189,12 +189,10 @@ async def test_blocks_beyond_the_last_vector_stand_for_no_other(store: Store) ->
     await cosines_of(store, query, 1)
     connection.execute("DELETE FROM vec WHERE number > 400")
     await cosines_of(store, query, 1)
-    assert blocks_of(store).keys() == {0, 1, 2}
     memory = function("late", text="def late(): return 'x'")
     with database.transaction(connection):
         memory_writer.put_memories(connection, [memory])
         put_vectors(connection, EMBEDDER, [(memory, rows[799].tobytes())])
-    assert blocks_of(store).keys() == {0, 2}
     assert [*await cosines_of(store, rows[799].astype(np.float32), 1)] == [memory.id]
 
 
@@ -210,6 +208,25 @@ async def test_a_damaged_block_is_made_again(store: Store, damaged: bytes | str)
     store.connection.execute("UPDATE sign_block SET signs = ? WHERE block = 0", (damaged,))
     assert [*await cosines_of(store, query, 1)] == [memories[7].id]
     assert blocks_of(store) == before
+
+
+@pytest.mark.usefixtures("by_signs")
+@pytest.mark.parametrize("number", [2**40, 2**63 - 1])
+async def test_no_number_makes_endless_work(store: Store, number: int) -> None:
+    """However large the number of a row is, and the next one's after it, a block is made for each
+    that there is."""
+    rows = clustered(301)
+    memories = fill(store, rows[:300])
+    connection = store.connection
+    connection.execute("UPDATE vec SET number = ? WHERE number = 8", (number,))
+    assert [*await cosines_of(store, rows[7].astype(np.float32), 1)] == [memories[7].id]
+    assert blocks_of(store).keys() == {0, 1, number // 256}
+    memory = function("late", text="def late(): return 'x'")
+    with database.transaction(connection):
+        memory_writer.put_memories(connection, [memory])
+        put_vectors(connection, EMBEDDER, [(memory, rows[300].tobytes())])
+    assert [*await cosines_of(store, rows[300].astype(np.float32), 1)] == [memory.id]
+    assert len(blocks_of(store)) in (3, 4)
 
 
 def test_a_number_that_another_embedder_has_now_is_no_result(store: Store) -> None:

@@ -32,22 +32,21 @@ VECTORS_A_BLOCK = 256
 BLOCKS_A_TRANSACTION = 64
 """Most blocks made in one transaction: thousands may be missing at first, and other processes write
 in between."""
-MOST_BLOCKS = 1 << 16
-"""Blocks of 16 million vectors; a number beyond is damage."""
 _FOLDED = 512
 """Places that a vector is folded to; a power of two."""
-# A block beyond the last vector stays where its vectors had gone before those of the next, and one
-# of another length is damaged: neither counts.
-_PRESENT_BLOCKS = f"""
-    embedder = ? AND dimensions = ? AND block BETWEEN 0 AND ? - 1
-    AND typeof(signs) = 'blob' AND length(signs) % {ROW_BYTES} = 0
+# Looked up from block to block: reading all numbers would read all vectors.
+_BLOCKS = f"""
+    WITH RECURSIVE found (block) AS (
+        SELECT min(number) / {VECTORS_A_BLOCK} FROM vec NOT INDEXED WHERE number >= 0
+        UNION ALL SELECT (SELECT min(number) / {VECTORS_A_BLOCK} FROM vec NOT INDEXED
+                          WHERE number >= (found.block + 1) * {VECTORS_A_BLOCK})
+        FROM found WHERE found.block IS NOT NULL)
+    SELECT block FROM found WHERE block IS NOT NULL
 """
-# Read in the order of the table: looking up the rows by the index takes twice as long.
-_READ = f"""
-    SELECT count(*), CAST(group_concat(signs, '') AS BLOB) FROM sign_block NOT INDEXED
-    WHERE {_PRESENT_BLOCKS}
+# In the order of the table: looking up the rows by the index takes twice as long.
+_READ = """
+    SELECT block, signs FROM sign_block NOT INDEXED WHERE embedder = ? AND dimensions = ?
 """
-_PRESENT = f"SELECT block FROM sign_block WHERE {_PRESENT_BLOCKS}"
 _VECTORS = """
     SELECT number, data FROM vec NOT INDEXED
     WHERE number BETWEEN ? AND ? AND embedder = ? AND length(data) = ?
@@ -66,47 +65,46 @@ def read_signs(
     Raises StoreError where blocks are to be made and the store cannot be written.
     """
     with database.read_snapshot(connection):
-        signs = _signs_if_complete(connection, embedder, dimensions)
-    while signs is None:
+        missing, signs = _missing_and_signs(connection, embedder, dimensions)
+    while missing:
         # Made and read in one transaction: other processes may be adding vectors all the time.
         with database.transaction(connection):
-            _make_missing_blocks(connection, embedder, dimensions)
-            signs = _signs_if_complete(connection, embedder, dimensions)
+            missing, _ = _missing_and_signs(connection, embedder, dimensions)
+            for block in missing[:BLOCKS_A_TRANSACTION]:
+                _make_block(connection, block, embedder, dimensions)
+            missing, signs = _missing_and_signs(connection, embedder, dimensions)
     return np.frombuffer(signs, dtype=np.uint8).reshape(-1, ROW_BYTES)
 
 
-def _signs_if_complete(
+def _missing_and_signs(
     connection: sqlite3.Connection, embedder: str, dimensions: int
-) -> bytes | None:
-    """Return what the blocks hold; None: one is missing."""
-    count = _count_blocks(connection)
-    present, signs = connection.execute(_READ, (embedder, dimensions, count)).fetchone()
-    if present < count:
-        return None
-    return signs or b""
+) -> tuple[list[int], bytes]:
+    """Return which blocks are to be made, and what the others hold.
+
+    Every block with a vector, of this or another embedder, is to be there.
+    """
+    blocks = [block for (block,) in connection.execute(_BLOCKS).fetchall()]
+    signs_of_block = dict(connection.execute(_READ, (embedder, dimensions)).fetchall())
+    present: list[bytes] = []
+    missing: list[int] = []
+    for block in blocks:
+        signs = signs_of_block.get(block)
+        # Of another length it is damaged.
+        if isinstance(signs, bytes) and len(signs) % ROW_BYTES == 0:
+            present.append(signs)
+        else:
+            missing.append(block)
+    return missing, b"".join(present)
 
 
-def _count_blocks(connection: sqlite3.Connection) -> int:
-    """Return how many blocks the vectors of all embedders have."""
-    (last,) = connection.execute("SELECT max(number) FROM vec").fetchone()
-    return 0 if last is None else min(last // VECTORS_A_BLOCK + 1, MOST_BLOCKS)
-
-
-def _make_missing_blocks(
-    connection: sqlite3.Connection, embedder: str, dimensions: int
+def _make_block(
+    connection: sqlite3.Connection, block: int, embedder: str, dimensions: int
 ) -> None:
-    """Make blocks that are missing, as many as a transaction may."""
-    count = _count_blocks(connection)
-    rows = connection.execute(_PRESENT, (embedder, dimensions, count)).fetchall()
-    present = {block for (block,) in rows}
-    missing = [block for block in range(count) if block not in present]
-    for block in missing[:BLOCKS_A_TRANSACTION]:
-        first = block * VECTORS_A_BLOCK
-        last = first + VECTORS_A_BLOCK - 1
-        key = (first, last, embedder, 2 * dimensions)
-        vectors = connection.execute(_VECTORS, key).fetchall()
-        signs = _signs_of(vectors, dimensions)
-        connection.execute(_PUT, (block, embedder, dimensions, signs))
+    first = block * VECTORS_A_BLOCK
+    last = first + VECTORS_A_BLOCK - 1
+    vectors = connection.execute(_VECTORS, (first, last, embedder, 2 * dimensions)).fetchall()
+    signs = _signs_of(vectors, dimensions)
+    connection.execute(_PUT, (block, embedder, dimensions, signs))
 
 
 def _signs_of(vectors: list[tuple[int, bytes]], dimensions: int) -> bytes:
