@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from tests.store.conftest import function
 from xscore.extensions.vectors import turn_likeness
-from xscore.extensions.vectors.embedders import EndpointEmbedder, nearest, unit_rows
+from xscore.extensions.vectors.embedders import (
+    EndpointEmbedder,
+    PluginEmbedder,
+    nearest,
+    unit_rows,
+)
 from xscore.extensions.vectors.turn_likeness import embed_missing
 from xscore.platform import database
+from xscore.platform.errors import RequestRejected
 from xscore.store import memory_writer
 from xscore.store.store import Store
 
@@ -134,3 +140,18 @@ def test_the_nearest_are_those_of_the_exact_cosine(
     )
     assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in nearest_scores)
     assert nearest_scores == sorted(nearest_scores, key=lambda pair: (-pair[1], pair[0]))
+
+
+@pytest.mark.parametrize("shape", [(1, 0), (1, 2, 3), (2, 3)])
+async def test_rows_of_a_plugin_that_are_no_vectors_are_refused(shape: tuple[int, ...]) -> None:
+    """A row without numbers, too: no search could compare it."""
+
+    class Odd(Folding):
+        """What it returns has this shape."""
+
+        async def embed(self, texts: Sequence[str]) -> NDArray[np.float16]:
+            """Return ones."""
+            return np.ones(shape, dtype=np.float16)
+
+    with pytest.raises(RequestRejected, match="no finite row"):
+        await PluginEmbedder(Odd(), "odd").embed(["a text"])

@@ -62,7 +62,8 @@ class PluginEmbedder:
         """Return one row for each text. Raises RequestRejected."""
         with plugin_errors(self._plugin, setting="embedding.model", error=RequestRejected):
             rows = unit_rows(await self._embedder.embed(texts))
-            if rows.shape[0] != len(texts) or not np.isfinite(rows).all():
+            is_row_each = rows.ndim == 2 and rows.shape[0] == len(texts) and rows.shape[1] > 0
+            if not is_row_each or not np.isfinite(rows).all():
                 raise ValueError(f"no finite row for each of {len(texts)} texts")
             return rows.astype("<f2")
 
