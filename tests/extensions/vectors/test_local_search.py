@@ -264,6 +264,20 @@ async def test_vectors_of_two_lengths_are_searched_apart(store: Store) -> None:
     assert latest_dimensions(store.connection, EMBEDDER) == 2 * DIMENSIONS
 
 
+@pytest.mark.usefixtures("by_signs")
+async def test_an_embedder_without_vectors_in_a_block_is_searched_all_the_same(
+    store: Store,
+) -> None:
+    """Another embedder has the vectors of a whole block, as after a change of the setting."""
+    rows = clustered(600)
+    memories = fill(store, rows)
+    vectors = [(memory, rows[0].tobytes()) for memory in memories]
+    with database.transaction(store.connection):
+        put_vectors(store.connection, "another", vectors)
+    assert [*await cosines_of(store, rows[7].astype(np.float32), 1)] == [memories[7].id]
+    assert len(blocks_of(store)) == 1 + 1200 // 256
+
+
 def test_a_vector_that_came_first_stays(store: Store) -> None:
     """Two processes that embed one text pay twice, and one vector is kept."""
     first, second = clustered(2)

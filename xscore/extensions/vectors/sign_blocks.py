@@ -138,7 +138,7 @@ def spread(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     places = np.ascontiguousarray(folded.T)
     step = 1
     while step < _FOLDED:
-        pairs = places.reshape(-1, 2, step * count)
+        pairs = places.reshape(_FOLDED // step // 2, 2, step * count)
         first, second = pairs[:, 0], pairs[:, 1]
         places = np.stack([first + second, first - second], axis=1).reshape(_FOLDED, count)
         step *= 2
