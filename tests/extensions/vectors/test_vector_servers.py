@@ -125,7 +125,7 @@ async def test_doctor_says_that_a_server_lacks_pgvector(tmp_path: Path) -> None:
         server.kill()
     (finding,) = [finding for finding in findings if finding.name == "vector search"]
     assert finding.ok == bool(offered)
-    assert ("the server has no pgvector" in finding.detail) is not finding.ok
+    assert ("has no pgvector" in finding.detail) is not finding.ok
 
 
 async def test_doctor_says_that_a_search_without_an_embedder_finds_nothing() -> None:

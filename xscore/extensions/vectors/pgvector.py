@@ -157,7 +157,7 @@ class PgVectorSearch:
                 return f"pgvector {version}"
             if connection.execute(_CAN_BE_CREATED).fetchone() is None:
                 raise SharedUnavailable(
-                    "the server has no pgvector",
+                    f"{self.name} has no pgvector",
                     hint="Install pgvector 0.8 or newer on it, or leave embedding.search empty.",
                 )
         return "no vectors have been sent yet"
