@@ -96,10 +96,8 @@ def all_vectors(connection: sqlite3.Connection, embedder: str) -> list[tuple[str
 def vectors_by_number(
     connection: sqlite3.Connection, embedder: str, numbers: Iterable[int]
 ) -> list[tuple[str, bytes]]:
-    """Return text hash and vector of these rows of the table, but of those that are gone.
-
-    Another embedder may have the number of a row that is gone.
-    """
+    """Return text hash and vector of these rows of the table, except those that are gone, whose
+    number a vector of another embedder may have by now."""
     # In the order of the table, so that no page is read twice.
     listed = json.dumps(sorted(set(numbers)))
     return connection.execute(_BY_NUMBER, (listed, embedder)).fetchall()

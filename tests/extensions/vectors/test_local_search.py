@@ -178,7 +178,7 @@ def blocks_of(store: Store) -> dict[int, bytes]:
 
 
 @pytest.mark.usefixtures("by_signs")
-async def test_a_block_without_vectors_stands_for_no_other(store: Store) -> None:
+async def test_a_block_without_vectors_is_taken_for_no_other(store: Store) -> None:
     """Where the vectors of a middle block go, and then the last ones, a new vector is found all the
     same."""
     rows = clustered(800)
@@ -213,8 +213,7 @@ async def test_a_damaged_block_is_made_again(store: Store, damaged: bytes | str)
 @pytest.mark.usefixtures("by_signs")
 @pytest.mark.parametrize("number", [2**40, 2**63 - 1])
 async def test_no_number_makes_endless_work(store: Store, number: int) -> None:
-    """However large the number of a row is, and the next one's after it, a block is made for each
-    that there is."""
+    """However large the number of a row is, only blocks that have vectors are made."""
     rows = clustered(301)
     memories = fill(store, rows[:300])
     connection = store.connection

@@ -89,7 +89,7 @@ def _missing_and_signs(
     missing: list[int] = []
     for block in blocks:
         signs = signs_of_block.get(block)
-        # Of another length it is damaged.
+        # A block of another length is damaged.
         if isinstance(signs, bytes) and len(signs) % ROW_BYTES == 0:
             present.append(signs)
         else:
