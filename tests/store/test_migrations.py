@@ -27,6 +27,7 @@ from xscore.store import turn_history
 from xscore.store.checkpoints import list_checkpoints
 from xscore.store.migrations.steps import STEPS
 from xscore.store.opening import SCHEMA, connect_store
+from xscore.store.vector_copies import uncopied_texts
 from xscore.store.vector_rows import all_vectors
 from xscore.store.working_session import load_session
 
@@ -141,6 +142,24 @@ def test_vectors_of_an_older_store_get_their_signs(path: Path, number: int) -> N
         assert len(read_signs(connection, "small", dimensions=64)) == 1
         connection.execute("DELETE FROM vec WHERE text_hash = ?", (text_hash,))
         assert len(read_signs(connection, "small", dimensions=64)) == 0
+
+
+def test_servers_get_long_vectors_again(path: Path) -> None:
+    """Schema 10 sent them whole; short ones are there as they are now."""
+    write_older_store(path, 10)
+    with closing(sqlite3.connect(path)) as older:
+        for text_hash, numbers in (("5e" * 16, 384), ("5f" * 16, 385)):
+            older.execute(
+                "INSERT INTO vec (text_hash, embedder, data) VALUES (?, 'small', ?)",
+                (text_hash, b"\x00\x3c" * numbers),
+            )
+            older.execute(
+                "INSERT INTO vector_copy VALUES (?, 'small', 'Qdrant in /q', 1, 0)",
+                (text_hash,),
+            )
+        older.commit()
+    with closing(connect_store(path)) as connection:
+        assert uncopied_texts(connection, "small", "Qdrant in /q") == ["5f" * 16]
 
 
 def test_a_change_of_the_schema_has_a_number_and_a_step() -> None:

@@ -28,11 +28,11 @@ DIMENSIONS = 192
 Rows = NDArray[np.float16]
 
 
-def clustered(count: int) -> Rows:
+def clustered(count: int, dimensions: int = DIMENSIONS) -> Rows:
     """Return vectors around eight centers."""
     chance = np.random.default_rng(5)
-    centers = chance.normal(size=(8, DIMENSIONS))
-    rows = centers[chance.integers(0, 8, count)] + 0.7 * chance.normal(size=(count, DIMENSIONS))
+    centers = chance.normal(size=(8, dimensions))
+    rows = centers[chance.integers(0, 8, count)] + 0.7 * chance.normal(size=(count, dimensions))
     return unit_rows(rows).astype("<f2")
 
 

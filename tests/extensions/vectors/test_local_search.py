@@ -13,12 +13,11 @@ from tests.store.conftest import function
 from xscore.extensions.vectors import local_search
 from xscore.extensions.vectors.embedders import float_rows, unit_rows
 from xscore.extensions.vectors.pool_search import nearest_memories
+from xscore.extensions.vectors.projection import PROJECTED, project
 from xscore.extensions.vectors.sign_blocks import (
     ROW_BYTES,
-    SIGNS,
     read_signs,
     sign_bits,
-    spread,
 )
 from xscore.platform import database
 from xscore.records.memory import Memory
@@ -80,11 +79,11 @@ def test_products_with_random_signs_keep_lengths_and_angles(dimensions: int, see
     rows[1] = unit_rows(rows[0] + 0.5 * rows[1])[0]
     only_one_place = np.zeros((1, dimensions), dtype=np.float32)
     only_one_place[0, seed % dimensions] = 1
-    products = spread(np.vstack([rows, only_one_place]))
-    assert products.shape == (3, SIGNS)
+    products = project(np.vstack([rows, only_one_place]))
+    assert products.shape == (3, PROJECTED)
     assert np.allclose(np.abs(products[2]), 1)
     lengths = np.linalg.norm(products, axis=1)
-    assert np.allclose(lengths / np.sqrt(SIGNS), 1, atol=0.4)
+    assert np.allclose(lengths / np.sqrt(PROJECTED), 1, atol=0.4)
     cosine = products[0] @ products[1] / (lengths[0] * lengths[1])
     assert abs(cosine - rows[0] @ rows[1]) < 0.3
 
@@ -93,8 +92,8 @@ def test_the_signs_of_a_vector_never_change() -> None:
     """Signs that are stored were made by an earlier version: a change is a new schema."""
     # Sums of so many odd numbers are exact, and never zero.
     odd_numbers = 2 * (np.arange(3 * 701) * 7_919 % 17) - 15
-    signs = sign_bits(spread(odd_numbers.reshape(3, 701).astype(np.float32)))
-    assert signs.shape == (3, SIGNS // 8)
+    signs = sign_bits(project(odd_numbers.reshape(3, 701).astype(np.float32)))
+    assert signs.shape == (3, PROJECTED // 8)
     assert blake2b(signs.tobytes(), digest_size=8).hexdigest() == "3ecef9f008c30704"
 
 

@@ -22,6 +22,7 @@ from xscore.extensions.shared.team.address import team_address
 from xscore.extensions.shared.team.setup import apply_setup
 from xscore.extensions.vectors import pgvector
 from xscore.extensions.vectors.pool_search import nearest_memories, send_copies
+from xscore.extensions.vectors.projection import PROJECTED
 from xscore.extensions.vectors.search_backends import search_server_name
 from xscore.extensions.vectors.turn_likeness import check_embedder
 from xscore.extensions.vectors.vector_search import noted_partition
@@ -33,11 +34,14 @@ from xscore.store.store import Store
 from xscore.store.vector_copies import uncopied_texts
 
 
-async def test_a_server_finds_what_the_store_finds(store: Store, server_place: str) -> None:
+@pytest.mark.parametrize("dimensions", [DIMENSIONS, 2 * PROJECTED])
+async def test_a_server_finds_what_the_store_finds(
+    store: Store, server_place: str, dimensions: int
+) -> None:
     """Ten of a thousand: the same memories, but for one that an approximate index may miss, with
-    the same cosines."""
+    the same cosines; also where the server has projections."""
     settings = searching(server_place)
-    rows = clustered(1_000)
+    rows = clustered(1_000, dimensions)
     fill(store, rows)
     assert await send_copies(store, settings, EMBEDDER, in_turn=False) == ""
     assert uncopied_texts(store.connection, EMBEDDER, search_server_name(settings)) == []

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xscore.extensions.vectors.embedders import nearest
-from xscore.extensions.vectors.sign_blocks import NUMBER_BYTES, read_signs, sign_bits, spread
+from xscore.extensions.vectors.projection import project
+from xscore.extensions.vectors.sign_blocks import NUMBER_BYTES, read_signs, sign_bits
 from xscore.platform.errors import StoreError
 from xscore.store.vector_rows import (
     all_vectors,
@@ -72,7 +73,7 @@ def _nearest_by_signs(
     rows: NDArray[np.uint8], query: NDArray[np.float32], read: int
 ) -> list[int]:
     """Return the numbers of the vectors that are to be read whole, in no order."""
-    places = spread(query[np.newaxis])
+    places = project(query[np.newaxis])
     query_words = sign_bits(places).view(WORD)[0]
     words = rows[:, :-NUMBER_BYTES].view(WORD)
     differing = np.zeros(len(rows), dtype=np.uint16)

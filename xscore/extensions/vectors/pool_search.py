@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from xscore.extensions.shared.outage import OutageMemory
 from xscore.extensions.vectors.embedders import nearest
 from xscore.extensions.vectors.local_search import LocalSearch
+from xscore.extensions.vectors.projected_search import ProjectedSearch, as_sent
 from xscore.extensions.vectors.search_backends import open_search, search_server_name
 from xscore.extensions.vectors.vector_search import (
     NearestTexts,
@@ -97,7 +98,8 @@ async def _by_server(
     cosines: list[tuple[str, float]] | None = None
     try:
         async with asyncio.timeout(SEARCH_S):
-            cosines = await _nearest_of(store.connection, search, query, k)
+            projected = ProjectedSearch(search, store.connection, embedder)
+            cosines = await _nearest_of(store.connection, projected, query, k)
             # A server is only asked for its count when that can be the reason.
             is_counted = search.is_here or len(cosines) < k
             if is_counted and await _has_lost_vectors(store, search, embedder):
@@ -181,7 +183,7 @@ async def _send(
         # Noted first: a request that is cut off may have arrived.
         note_copies(connection, embedder, search.name, text_hashes)
         is_last = start + VECTORS_A_REQUEST >= len(missing)
-        await search.upsert(vectors, is_last=is_last)
+        await search.upsert(as_sent(vectors), is_last=is_last)
         confirm_copies(connection, embedder, search.name, text_hashes)
     note_complete(connection, embedder, search.name)
 

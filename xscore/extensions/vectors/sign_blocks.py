@@ -1,10 +1,7 @@
 """The signs of an embedder's vectors side by side, table `sign_block`.
 
-A search among very many vectors reads these instead, which take 56 bytes a vector of any length.
-Each vector is multiplied with the same matrix of random signs. Of each place of the product the
-sign is kept, as a bit, and then the number of the vector's row. By that matrix every place tells as
-much as any other, while the first places of a vector alone can miss a third of the nearest
-(`docs/internals/decisions/0066-vectors-and-hot-state.md`).
+A search among very many vectors reads these instead, which take 56 bytes a vector of any length: of
+each place of its projection the sign, as a bit, and then the number of its row.
 
 A block has the vectors of neighboring numbers. Triggers remove the block of a vector that is added
 or removed, so no sign outlives its text; whoever reads next makes the block again of its few
@@ -12,28 +9,23 @@ vectors. Trade-off: a read may write.
 """
 
 import sqlite3
-from hashlib import shake_256
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xscore.extensions.vectors.embedders import float_rows
+from xscore.extensions.vectors.projection import PROJECTED, project
 from xscore.platform import database
 
-SIGNS = 384
-"""Signs of a vector. Making and reading agree on it, and on what follows down to `_flips`: a change
-is a new number of the schema."""
 NUMBER_BYTES = 8
 """Bytes of the number of a row, little-endian."""
-ROW_BYTES = SIGNS // 8 + NUMBER_BYTES
+ROW_BYTES = PROJECTED // 8 + NUMBER_BYTES
 """Bytes of a vector's signs and number."""
 VECTORS_A_BLOCK = 256
 """Numbers of a block; the triggers know it, too."""
 BLOCKS_A_TRANSACTION = 64
 """Most blocks made in one transaction: thousands may be missing at first, and other processes write
 in between."""
-_FOLDED = 512
-"""Places that a vector is folded to; a power of two."""
 # Looked up from block to block: reading all numbers would read all vectors.
 _BLOCKS = f"""
     WITH RECURSIVE found (block) AS (
@@ -113,40 +105,9 @@ def _signs_of(vectors: list[tuple[int, bytes]], dimensions: int) -> bytes:
     rows = float_rows(data, dimensions)
     numbers = np.array([number for number, _ in vectors], dtype="<i8")
     number_bytes = numbers[:, np.newaxis].view(np.uint8)
-    return np.hstack([sign_bits(spread(rows)), number_bytes]).tobytes()
+    return np.hstack([sign_bits(project(rows)), number_bytes]).tobytes()
 
 
 def sign_bits(rows: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return a bit for each place, 1 where it is negative, eight in a column."""
     return np.packbits(np.signbit(rows), axis=1)
-
-
-def spread(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the product of each row with the same matrix of random signs: `SIGNS` columns.
-
-    The matrix is not made (Ailon and Chazelle 2009, the fast Johnson–Lindenstrauss transform):
-    places change their signs at random and are folded, then a Walsh–Hadamard transform makes each
-    place a sum of all, half of them negative. No product of matrices: those of numpy use threads,
-    which take ten times as long where other processes have the processors.
-    """
-    count, dimensions = rows.shape
-    folds = -(-dimensions // _FOLDED)
-    filled_up = np.zeros((count, folds * _FOLDED), dtype=np.float32)
-    filled_up[:, :dimensions] = rows * _flips(dimensions)
-    folded = filled_up.reshape(count, folds, _FOLDED).sum(axis=1)
-    # One row a place, so that sums run over all vectors at once.
-    places = np.ascontiguousarray(folded.T)
-    step = 1
-    while step < _FOLDED:
-        pairs = places.reshape(_FOLDED // step // 2, 2, step * count)
-        first, second = pairs[:, 0], pairs[:, 1]
-        places = np.stack([first + second, first - second], axis=1).reshape(_FOLDED, count)
-        step *= 2
-    return places[:SIGNS].T
-
-
-def _flips(dimensions: int) -> NDArray[np.float32]:
-    """Return 1 or -1 for each place: at random, and everywhere the same."""
-    digest = shake_256(b"xscore").digest((dimensions + 7) // 8)
-    bits = np.unpackbits(np.frombuffer(digest, dtype=np.uint8), count=dimensions)
-    return 1 - 2 * bits.astype(np.float32)
