@@ -37,8 +37,8 @@ class ProjectedSearch:
         if dimensions <= PROJECTED:
             return await self._search.search(query, k)
         rows = float_rows(query, dimensions)
-        asked = max(ASKED_AT_LEAST, k)
-        texts = await self._search.search(_projected(rows)[0].tobytes(), asked)
+        server_k = max(ASKED_AT_LEAST, k)
+        texts = await self._search.search(_projected(rows)[0].tobytes(), server_k)
         copies = vectors_to_copy(self._connection, self._embedder, [text for text, _ in texts])
         vectors = [(copy.text_hash, copy.data) for copy in copies]
         return nearest(vectors, rows[0], k)
