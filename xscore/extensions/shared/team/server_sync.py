@@ -176,11 +176,7 @@ def _pull(
     newest: int,
 ) -> PulledEntries:
     """Pull every new entry, page by page."""
-    # A server that was recreated, or restored from a backup, counts from another beginning. What
-    # this sync has sent itself does not count: it may have made up for what is missing.
-    is_restored = bool(request.epoch) and (
-        greeting.epoch != request.epoch or greeting.version < request.version
-    )
+    is_restored = _is_restored(request, greeting)
     misses_marks = request.version < greeting.pruned
     pulls_all = request.pulls_all or is_restored or misses_marks
     since = 0 if pulls_all else request.version
@@ -211,10 +207,7 @@ def _pull(
             since = newest
         is_at_end = not page or (since >= newest and not pulls_all)
     if since != began_at or request.is_first:
-        profile = msgspec.json.encode(MemberProfile(request.by))
-        server.note_reader(
-            request.key.encrypt(profile, profile_place(greeting, project)), since
-        )
+        _note_reader(server, request, profile_place(greeting, project), since)
     # Only there do marks tell less than the entries do.
     is_complete = pulls_all and greeting.pruned > 0 and not is_restored
     return PulledEntries(
@@ -224,6 +217,24 @@ def _pull(
         present=frozenset(present) if is_complete else None,
         lacks_own=is_restored and not is_whole,
     )
+
+
+def _note_reader(
+    server: TeamServer, request: TeamSyncRequest, place: RowPlace, version: int
+) -> None:
+    """Tell the server how far this member has pulled, with the member's name, encrypted."""
+    profile = msgspec.json.encode(MemberProfile(request.by))
+    server.note_reader(request.key.encrypt(profile, place), version)
+
+
+def _is_restored(request: TeamSyncRequest, greeting: ServerGreeting) -> bool:
+    """Whether a server was recreated, or restored from a backup: it counts from another beginning.
+
+    What this sync has sent itself does not count: it may have made up for what is missing.
+    """
+    if not request.epoch:
+        return False
+    return greeting.epoch != request.epoch or greeting.version < request.version
 
 
 def profile_place(
