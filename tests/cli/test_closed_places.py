@@ -66,7 +66,7 @@ def test_a_command_names_a_place_that_is_closed(project: Path, command: str) -> 
 def test_an_export_is_not_written_behind_a_closed_link(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An export of judgments, which are signed, ends as one of memories does."""
+    """An export of judgments, which is signed, ends as an export of memories does."""
     monkeypatch.setenv("XSCORE_CACHE_KEY", "0" * 64)
     arguments = ["store", "export", "folder/judgments.xscore"]
     ended = run_without_root_powers(RUN.format(arguments=arguments), cwd=project)

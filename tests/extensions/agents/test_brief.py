@@ -127,8 +127,8 @@ def chat(store: Store, name: str, *exchanges: tuple[str, str]) -> None:
 
 
 def test_the_first_prompt_is_told_the_rule_once(root: Path) -> None:
-    """The commit is in the brief, whole, cited and dated; code is in the bundle as before; a
-    second prompt on the subject is told neither again."""
+    """The commit is in the brief, whole, cited and dated; code is in the bundle as before. A
+    second prompt on the subject gets neither."""
     first = hook(root, prompt=BUG)
     brief, _, code = first.partition(f"</{FENCE}>")
     assert brief.startswith(HEAD) and RULE in brief and "- commit " in brief

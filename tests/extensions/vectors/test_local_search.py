@@ -90,7 +90,7 @@ def test_products_with_random_signs_keep_lengths_and_angles(dimensions: int, see
 
 def test_the_signs_of_a_vector_never_change() -> None:
     """Signs that are stored were made by an earlier version: a change is a new schema."""
-    # Sums of so many odd numbers are exact, and never zero.
+    # The sum of 701 odd numbers is odd, so no place of the product is zero, and all are exact.
     odd_numbers = 2 * (np.arange(3 * 701) * 7_919 % 17) - 15
     signs = sign_bits(project(odd_numbers.reshape(3, 701).astype(np.float32)))
     assert signs.shape == (3, PROJECTED // 8)

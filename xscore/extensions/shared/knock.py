@@ -2,9 +2,9 @@
 
 A thread does it during the turn's own work, before a driver is loaded, so that a server that is
 down or takes connections and says nothing costs little. A turn on a new task begins before its
-index is brought up to date (`knock_early`). Whoever waits may stop waiting: the thread goes on
-for as long as a request has, so that the turn can still use a server that is far away, and the
-next one knows how long it takes. What comes back is not looked at: whether it is the right
+index is brought up to date (`knock_early`). A caller may stop waiting: the thread goes on for
+as long as a request may take, so that the turn can still use a server that is far away, and the
+next turn knows how long it takes. What comes back is not looked at: whether it is the right
 server, with the right certificate, is for the driver to find out, and nothing secret is sent.
 Trade-off: a proxy that answers for a server that does not counts as there.
 """

@@ -1,11 +1,11 @@
 """The signs of an embedder's vectors side by side, table `sign_block`.
 
-A search among very many vectors reads these instead, which take 56 bytes a vector of any length: of
-each place of its projection the sign, as a bit, and then the number of its row.
+A search among very many vectors reads these instead: 56 bytes for a vector of any length, which are
+the sign of each place of its projection, as a bit, and the number of its row.
 
 A block has the vectors of neighboring numbers. Triggers remove the block of a vector that is added
-or removed, so no sign outlives its text; whoever reads next makes the block again of its few
-vectors. Trade-off: a read may write.
+or removed, so no sign outlives its text. The next search makes the block again from its 256
+vectors at most. Trade-off: a search may write.
 """
 
 import sqlite3

@@ -167,8 +167,8 @@ def test_a_closed_repository_is_read_by_those_who_were_granted_it(
 def test_a_member_is_told_that_a_repository_is_closed(
     member: NewMember, repository: str, access: Access
 ) -> None:
-    """Who has nothing to send is told, too: without rows it looks like one of which nothing is
-    shared, and the store would believe that."""
+    """A member with nothing to send is told, too. Its rows are hidden, so it looks as if nothing
+    were shared, and the store would believe that."""
     ann, bob = member("ann", repository=repository), member("bob", repository=repository)
     decide(ann.store, CENTS)
     ann.sync()

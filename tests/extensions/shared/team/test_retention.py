@@ -107,7 +107,7 @@ def test_what_was_stated_stays_and_marks_go_when_all_have_seen_them(
         admin.execute("UPDATE xscore_team.entry SET changed_at = now() - interval '1 year'")
     # Bob has not noticed yet: his copy would stay for ever.
     assert prune(team, 30, dry_run=True).marks == prune(team, 30).marks == 0
-    # One who has left would keep them for good; whoever comes back compares all.
+    # A member who has left would keep the marks for good; one who comes back compares everything.
     with closing(team.admin()) as admin:
         admin.execute("UPDATE xscore_team.reader SET seen_at = now() - interval '40 days'")
     assert prune(team, 30, dry_run=True).marks == 1

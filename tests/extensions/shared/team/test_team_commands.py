@@ -173,7 +173,8 @@ def test_who_erases_all_keeps_nothing_of_others(team: TeamDatabase, tmp_path: Pa
 def test_a_renamed_repository_is_not_shared_under_two_names(
     team: TeamDatabase, tmp_path: Path
 ) -> None:
-    """Under the first name nobody could take anything back any more."""
+    """Joining under the new name is refused: what was shared under the old one could no longer be
+    taken back."""
     ann = Machine(tmp_path / "ann", team, "ann", "Ann")
     bob = Machine(tmp_path / "bob", team, "bob", "Bob")
     ann.run("memory", "add", "Said by Ann", "--kind", "decision")

@@ -121,8 +121,8 @@ def join_team(name: str, by: str, flags: Flags) -> None:
 
 
 def _refuse_second_name(before: Membership | None, repository: str) -> None:
-    """Refuse to join under another name: nobody could take back what is shared under the first, or
-    would notice here what is erased there."""
+    """Refuse to join under another name: what is shared under the first could no longer be taken
+    back, and what is erased there would stay here."""
     if before is not None and before.repository != repository:
         raise UsageError(
             f"this repository takes part as {before.repository} already",
